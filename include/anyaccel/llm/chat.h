@@ -1,6 +1,7 @@
 // Chat templates, which convert a conversation to the prompt format that a model was trained on.
 #pragma once
 
+#include <cstddef>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -17,6 +18,19 @@ namespace anyaccel::llm {
 struct Message {
   std::string role;  ///< "system", "user" or "assistant", depending on the model's template
   std::string content;
+};
+
+/// A part of a text, in bytes.
+struct TextSpan {
+  std::size_t begin = 0;
+  std::size_t end = 0;  ///< end of the part, exclusive
+};
+
+/// A rendered conversation for training.
+struct TrainingText {
+  std::string text;
+  /// The parts that the assistant wrote, in order. They do not overlap.
+  std::vector<TextSpan> assistant;
 };
 
 /// The chat template from a Hugging Face folder. It supports the subset of Jinja2 that
@@ -53,6 +67,19 @@ class ANYACCEL_API ChatTemplate {
   /// used if there is one. Throws the same errors as apply(), and `corrupt` if `variables` is not
   /// such an object.
   std::string apply_json(std::string_view variables) const;
+  /// Render a complete conversation like apply_json(), and find the parts that the assistant wrote,
+  /// so that a model can be trained to write them.
+  ///
+  /// The parts are those in {% generation %} blocks, as in transformers'
+  /// `return_assistant_tokens_mask`. If the template has no such blocks, the part of an assistant
+  /// message is the text that the message adds to the conversation before it with the generation
+  /// prompt. It includes the end of the turn. A template may render a message differently if others
+  /// follow, for example without its reasoning. The part then begins and ends where the text
+  /// changes with the message.
+  ///
+  /// Throws the same errors as apply_json(), and `unsupported` if the part of a message cannot be
+  /// found.
+  TrainingText apply_for_training(std::string_view variables) const;
 
  private:
   struct Data;

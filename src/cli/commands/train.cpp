@@ -17,6 +17,8 @@
 #include "anyaccel/llm/trainer.h"
 #include "base/untrusted_text.h"
 #include "cli/commands/commands.h"
+#include "cli/commands/train/duration.h"
+#include "cli/commands/train/fine_tune.h"
 
 namespace anyaccel::cli {
 
@@ -27,13 +29,6 @@ using llm::TrainOptions;
 using llm::TrainResult;
 using llm::TrainStep;
 using nlohmann::ordered_json;
-
-std::string duration(double seconds) {
-  const auto whole = static_cast<long>(seconds + 0.5);
-  char text[32];
-  std::snprintf(text, sizeof text, "%ld:%02ld", whole / 60, whole % 60);
-  return text;
-}
 
 void print_info(const TrainInfo& info) {
   const TrainOptions& o = info.options;
@@ -282,6 +277,7 @@ void add_train(CLI::App& command, Context& context) {
     std::string dtype = "fp32";
     bool json = false;
     std::optional<RunOptions> kept;
+    std::optional<FineTuneCommand> fine_tune;
   };
   auto arguments = std::make_shared<Arguments>();
   TrainOptions& o = arguments->options;
@@ -289,7 +285,8 @@ void add_train(CLI::App& command, Context& context) {
   command
       .add_option(
           "--data", o.data,
-          "Text files or folders to train on (default: the C++ headers of the LibTorch in use)")
+          "Text files or folders to train on; with --model also JSON Lines files (default without "
+          "--model: the C++ headers of the LibTorch in use)")
       ->type_name("PATH");
   command.add_option("-o,--out", o.out, "Folder for the checkpoint")
       ->capture_default_str()
@@ -331,7 +328,13 @@ void add_train(CLI::App& command, Context& context) {
       ->capture_default_str();
   add_model_options(kept);
   add_run_options(kept);
-  command.callback([arguments, &context] {
+  FineTuneCommand& fine_tune = arguments->fine_tune.emplace(command, o);
+  command.callback([arguments, &fine_tune, &context] {
+    if (fine_tune.selected()) {
+      (void)training_dtype(arguments->dtype);
+      fine_tune.run(arguments->dtype, arguments->json, context);
+      return;
+    }
     arguments->options.dtype = training_dtype(arguments->dtype);
     llm::Trainer trainer(arguments->options);
     // From here on, a signal finishes the current step and saves a checkpoint, which may take a

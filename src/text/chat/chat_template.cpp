@@ -1,6 +1,7 @@
 #include "anyaccel/llm/chat.h"
 
 #include "anyaccel/error.h"
+#include "text/chat/assistant_parts.h"
 #include "text/chat/interpreter.h"
 #include "text/chat/parser.h"
 #include "text/chat/template_files.h"
@@ -23,6 +24,18 @@ void put(Pairs& variables, const std::string& name, chat::Value value) {
   variables.emplace_back(name, std::move(value));
 }
 
+Json read_variables(std::string_view text) {
+  Json json = parse_json(text, "the variables");
+  if (!json.is_object() || !json.contains("messages") || !json["messages"].is_array()) {
+    throw Error(
+        ErrorCode::corrupt, "ChatTemplate",
+        {.what = "the variables are not a JSON object with a list of messages",
+         .want =
+             "an object such as {\"messages\": [{\"role\": \"user\", \"content\": \"Hello\"}]}"});
+  }
+  return json;
+}
+
 }  // namespace
 
 struct ChatTemplate::Data {
@@ -35,8 +48,24 @@ struct ChatTemplate::Data {
       variables.emplace_back(name, chat::Value(std::move(token)));
   }
 
-  std::string render(const chat::Block& block, Pairs values) const {
-    return chat::Interpreter({}).render(block, chat::Value::dict(std::move(values)));
+  std::string render(const chat::Block& block, Pairs values,
+                     std::vector<TextSpan>* generated = nullptr) const {
+    chat::Interpreter interpreter({});
+    std::string text = interpreter.render(block, chat::Value::dict(std::move(values)));
+    if (generated) {
+      for (const auto& [begin, end] : interpreter.generated()) generated->push_back({begin, end});
+    }
+    return text;
+  }
+
+  /// Renders with the variables in a JSON object, which includes "messages".
+  std::string render(const Json& json, std::vector<TextSpan>* generated = nullptr) const {
+    Pairs values = variables;
+    for (const auto& [name, value] : json.items()) put(values, name, chat::value_of(value));
+    const bool tools = json.contains("tools") && !json["tools"].is_null();
+    if (tools && tool_use)
+      return render(chat::parse_template(*tool_use), std::move(values), generated);
+    return render(document, std::move(values), generated);
   }
 
   chat::Block document;
@@ -72,20 +101,19 @@ std::string ChatTemplate::apply(const std::vector<Message>& messages,
 }
 
 std::string ChatTemplate::apply_json(std::string_view text) const {
-  const Json json = parse_json(text, "the variables");
-  if (!json.is_object() || !json.contains("messages") || !json["messages"].is_array()) {
-    throw Error(
-        ErrorCode::corrupt, "ChatTemplate",
-        {.what = "the variables are not a JSON object with a list of messages",
-         .want =
-             "an object such as {\"messages\": [{\"role\": \"user\", \"content\": \"Hello\"}]}"});
-  }
-  Pairs variables = data_->variables;
-  for (const auto& [name, value] : json.items()) put(variables, name, chat::value_of(value));
-  const bool tools = json.contains("tools") && !json["tools"].is_null();
-  if (tools && data_->tool_use)
-    return data_->render(chat::parse_template(*data_->tool_use), std::move(variables));
-  return data_->render(data_->document, std::move(variables));
+  return data_->render(read_variables(text));
+}
+
+TrainingText ChatTemplate::apply_for_training(std::string_view text) const {
+  Json json = read_variables(text);
+  json["add_generation_prompt"] = false;
+  TrainingText out;
+  out.text = data_->render(json, &out.assistant);
+  std::erase_if(out.assistant, [](const TextSpan& part) { return part.begin == part.end; });
+  if (out.assistant.empty())
+    out.assistant = chat::assistant_parts(
+        json, out.text, [this](const Json& variables) { return data_->render(variables); });
+  return out;
 }
 
 }  // namespace anyaccel::llm

@@ -9,6 +9,8 @@ std::string Interpreter::render(const Block& document, const Value& variables) {
   for (const auto& [name, value] : variables.dict()->items)
     root.names.insert_or_assign(name, value);
   output_.clear();
+  generated_.clear();
+  generation_captured_ = false;
   run(document, root);
   return std::move(output_);
 }
@@ -55,7 +57,14 @@ Interpreter::Flow Interpreter::run(const Statement& statement, Scope& scope) {
       return Flow::on;
     case Kind::group: {
       Scope inner{.names = {}, .around = &scope};
-      return run(statement.body, inner);
+      const std::size_t begin = output_.size();
+      const Flow flow = run(statement.body, inner);
+      // In a captured text, the position in the rendered text is not known yet.
+      if (captures_ == 0)
+        generated_.emplace_back(begin, output_.size());
+      else
+        generation_captured_ = true;
+      return flow;
     }
     case Kind::stop: return Flow::stop;
     case Kind::next: return Flow::next;
@@ -65,7 +74,9 @@ Interpreter::Flow Interpreter::run(const Statement& statement, Scope& scope) {
 
 std::string Interpreter::captured(const Block& block, Scope& scope) {
   std::string outside = std::exchange(output_, {});
+  ++captures_;
   run(block, scope);
+  --captures_;
   return std::exchange(output_, std::move(outside));
 }
 

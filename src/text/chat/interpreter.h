@@ -1,7 +1,10 @@
 // Runs a template.
 #pragma once
 
+#include <cstddef>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "text/chat/operations.h"
 #include "text/chat/syntax.h"
@@ -16,9 +19,17 @@ struct Scope {
 
 class Interpreter {
  public:
+  /// Begin and end of a part of the rendered text, in bytes.
+  using Part = std::pair<std::size_t, std::size_t>;
+
   explicit Interpreter(const Limits& limits) : budget_(limits) {}
   /// Renders a template. `variables` is a dict.
   std::string render(const Block& document, const Value& variables);
+  /// The parts of the rendered text that {% generation %} blocks wrote. Empty if one of the blocks
+  /// is inside a macro or a block assignment, whose text may end up anywhere.
+  std::vector<Part> generated() const {
+    return generation_captured_ ? std::vector<Part>() : generated_;
+  }
 
  private:
   enum class Flow { on, stop, next };
@@ -43,6 +54,9 @@ class Interpreter {
 
   Budget budget_;
   std::string output_;
+  int captures_ = 0;  ///< number of macro calls and block assignments around the current statement
+  std::vector<Part> generated_;
+  bool generation_captured_ = false;
 };
 
 }  // namespace anyaccel::llm::chat

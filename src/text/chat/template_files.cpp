@@ -52,17 +52,32 @@ void read_field(const Json& root, const std::filesystem::path& path,
   }
 }
 
-}  // namespace
-
-std::optional<TemplateFiles> read_template(const std::filesystem::path& folder) {
-  std::map<std::string, std::string> templates, tokens;
-  const auto config = folder / "tokenizer_config.json", older = folder / "special_tokens_map.json";
-  for (const auto& path : {config, older}) {
+/// Reads the special tokens and, unless `templates` is null, the templates in a folder's JSON
+/// files.
+void read_configs(const std::filesystem::path& folder, std::map<std::string, std::string>& tokens,
+                  std::map<std::string, std::string>* templates) {
+  for (const char* name : {"tokenizer_config.json", "special_tokens_map.json"}) {
+    const auto path = folder / name;
     if (!std::filesystem::exists(path)) continue;
     const Json root = read_json_object(path);
     add_tokens(root, path, tokens);
-    if (path == config) read_field(root, path, templates);
+    if (templates && std::string_view(name) == "tokenizer_config.json")
+      read_field(root, path, *templates);
   }
+}
+
+}  // namespace
+
+std::string special_token(const std::filesystem::path& folder, const std::string& name) {
+  std::map<std::string, std::string> tokens;
+  read_configs(folder, tokens, nullptr);
+  return std::move(tokens[name]);
+}
+
+std::optional<TemplateFiles> read_template(const std::filesystem::path& folder) {
+  std::map<std::string, std::string> templates, tokens;
+  const auto config = folder / "tokenizer_config.json";
+  read_configs(folder, tokens, &templates);
   const auto own = folder / "chat_template.jinja";
   if (std::filesystem::exists(own)) {
     templates.clear();

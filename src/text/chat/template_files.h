@@ -6,6 +6,8 @@
 #include <optional>
 #include <string>
 
+#include "anyaccel/export.h"
+
 namespace anyaccel::llm::chat {
 
 struct TemplateFiles {
@@ -18,5 +20,10 @@ struct TemplateFiles {
 
 /// Returns nullopt if there is no template. Throws `corrupt` or `io`.
 std::optional<TemplateFiles> read_template(const std::filesystem::path& folder);
+
+/// Returns the text of a special token that the tokenizer's files in a folder define, such as
+/// "eos_token". Empty if there is none. Throws `corrupt` or `io`.
+ANYACCEL_API std::string special_token(const std::filesystem::path& folder,
+                                       const std::string& name);
 
 }  // namespace anyaccel::llm::chat

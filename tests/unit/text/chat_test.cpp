@@ -216,5 +216,66 @@ TEST(Chat, Folder) {
   EXPECT_ERROR(ChatTemplate::parse("").apply_json("[]"), corrupt, "messages");
 }
 
+/// The assistant's parts of a conversation, separated by "|".
+std::string learned(const std::string& text, const std::string& messages) {
+  const TrainingText out = ChatTemplate::parse(text, {{"eos_token", "</s>"}})
+                               .apply_for_training("{\"messages\":[" + messages + "]}");
+  std::string joined;
+  for (const TextSpan& part : out.assistant)
+    joined += (joined.empty() ? "" : "|") + out.text.substr(part.begin, part.end - part.begin);
+  return joined;
+}
+
+constexpr const char* kTwoTurns =
+    R"({"role":"user","content":"a"},{"role":"assistant","content":"B"},)"
+    R"({"role":"user","content":"c"},{"role":"assistant","content":"D"})";
+
+// Fails if the text of a {% generation %} block is not found, or if other text counts.
+TEST(Chat, GenerationBlocks) {
+  EXPECT_EQ(learned("{% for m in messages %}<{{ m.role }}>{% if m.role == 'assistant' %}"
+                    "{% generation %}{{ m.content }}!{% endgeneration %}{% else %}{{ m.content }}"
+                    "{% endif %}\n{% endfor %}",
+                    kTwoTurns),
+            "B!|D!");
+}
+
+// Fails if, without such blocks, the parts do not begin after the generation prompt or do not
+// include the end of the turn.
+TEST(Chat, PartsWithoutBlocks) {
+  const std::string plain =
+      "{% for m in messages %}<{{ m.role }}>{{ m.content }}</s>\n{% endfor %}"
+      "{% if add_generation_prompt %}<assistant>{% endif %}";
+  EXPECT_EQ(learned(plain, kTwoTurns), "B</s>\n|D</s>\n");
+  EXPECT_EQ(learned(plain, R"({"role":"assistant","content":"B"})"), "B</s>\n");
+  EXPECT_EQ(learned(plain, R"({"role":"user","content":"a"})"), "");
+  // The blocks are in a macro, so their places are unknown.
+  EXPECT_EQ(learned("{% macro say(m) %}{% generation %}{{ m.content }}{% endgeneration %}{% "
+                    "endmacro %}{% for m in messages %}<{{ m.role }}>{{ say(m) }}</s>{% endfor %}"
+                    "{% if add_generation_prompt %}<assistant>{% endif %}",
+                    kTwoTurns),
+            "B</s>|D</s>");
+}
+
+// Fails if the parts are wrong for a template that changes earlier messages when others follow,
+// such as one that keeps only the last reasoning, or that has no generation prompt of its own.
+TEST(Chat, PartsThatChange) {
+  const std::string last_thinks =
+      "{% for m in messages %}<{{ m.role }}>{% if m.role == 'assistant' and loop.last %}"
+      "<think></think>{% endif %}{{ m.content }}</s>\n{% endfor %}"
+      "{% if add_generation_prompt %}<assistant>{% endif %}";
+  EXPECT_EQ(learned(last_thinks, kTwoTurns), "B</s>\n|<think></think>D</s>\n");
+  const std::string llama2 =
+      "{% for m in messages %}{% if m.role == 'user' %}[I] {{ m.content }} [/I]{% else %} {{ "
+      "m.content }} {{ eos_token }}{% endif %}{% endfor %}";
+  EXPECT_EQ(learned(llama2, kTwoTurns), " B </s>| D </s>");
+  // A template that rejects a conversation which ends before the assistant's message.
+  const std::string strict =
+      "{% if messages|length % 2 == 1 %}{{ raise_exception('odd') }}{% endif %}"
+      "{% for m in messages %}<{{ m.role }}>{{ m.content }}</s>{% endfor %}";
+  EXPECT_EQ(learned(strict, kTwoTurns), "B</s>|D</s>");
+  const auto lost = [&] { learned("{{ messages|length }}", kTwoTurns); };
+  EXPECT_ERROR(lost(), unsupported, "message 2");
+}
+
 }  // namespace
 }  // namespace anyaccel::llm

@@ -1,0 +1,22 @@
+// The options and the model with which a run starts or continues.
+#pragma once
+
+#include "anyaccel/llm/causal_lm.h"
+#include "anyaccel/llm/fine_tuner.h"
+#include "llm/fine_tune/run_files.h"
+#include "llm/train/ranks.h"
+
+namespace anyaccel::llm {
+
+/// Validates the options. With `resume`, reads the saved run's options and progress. Sets
+/// `from_scratch` if the model's folder has no weights. Throws `invalid_argument`, `not_found` or
+/// `corrupt`.
+FineTuneOptions starting_options(FineTuneOptions given, FineTuneProgress& progress, Ranks& ranks);
+
+/// Reads or creates the model, adds the adapter and sets training mode.
+CausalLM starting_model(const FineTuneOptions& options);
+
+/// Throws `unsupported` if the accelerator lacks the dtype.
+void check_dtype(c10::ScalarType dtype);
+
+}  // namespace anyaccel::llm

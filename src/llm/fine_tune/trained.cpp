@@ -1,0 +1,86 @@
+#include "llm/fine_tune/trained.h"
+
+#include <c10/core/GradMode.h>
+#include <torch/csrc/autograd/function_hook.h>
+#include <torch/csrc/autograd/variable.h>
+
+namespace anyaccel::llm {
+
+namespace {
+
+/// Adds the gradient of `parameter` to that of `master` and frees it.
+void move_gradient(const at::Tensor& parameter, const at::Tensor& master) {
+  if (parameter.is_same(master) || !parameter.grad().defined()) return;
+  const c10::AutoGradMode no_gradient(false);
+  at::Tensor& gradient = master.mutable_grad();
+  if (gradient.defined())
+    gradient.add_(parameter.grad());
+  else
+    gradient = parameter.grad().to(master.scalar_type());
+  parameter.mutable_grad().reset();
+}
+
+class MoveGradient final : public torch::autograd::PostAccumulateGradHook {
+ public:
+  explicit MoveGradient(at::Tensor master) : master_(std::move(master)) {}
+  void operator()(const at::Tensor& parameter) override { move_gradient(parameter, master_); }
+
+ private:
+  at::Tensor master_;
+};
+
+}  // namespace
+
+TrainedParameters::TrainedParameters(const CausalLM& model) {
+  const c10::AutoGradMode no_gradient(false);
+  for (const auto& item : model->named_parameters()) {
+    const at::Tensor& parameter = item.value();
+    if (!parameter.requires_grad()) continue;
+    names_.push_back(item.key());
+    parameters_.push_back(parameter);
+    const bool own = parameter.scalar_type() == c10::kFloat;
+    copied_ = copied_ || !own;
+    masters_.push_back(own ? parameter : parameter.detach().to(c10::kFloat).requires_grad_(true));
+  }
+}
+
+TrainedParameters::~TrainedParameters() {
+  if (!early_) return;
+  for (const at::Tensor& parameter : parameters_)
+    torch::autograd::impl::set_post_acc_grad_hooks(parameter, nullptr);
+}
+
+std::vector<bool> TrainedParameters::decays() const {
+  std::vector<bool> out;
+  for (const at::Tensor& master : masters_) out.push_back(master.dim() > 1);
+  return out;
+}
+
+void TrainedParameters::collect_early() {
+  if (!copied_) return;
+  early_ = true;
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    if (!parameters_[i].is_same(masters_[i]))
+      torch::autograd::impl::set_post_acc_grad_hooks(parameters_[i],
+                                                     std::make_unique<MoveGradient>(masters_[i]));
+  }
+}
+
+void TrainedParameters::collect() {
+  for (std::size_t i = 0; i < parameters_.size(); ++i) move_gradient(parameters_[i], masters_[i]);
+}
+
+void TrainedParameters::publish() {
+  const c10::AutoGradMode no_gradient(false);
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    if (!parameters_[i].is_same(masters_[i])) parameters_[i].copy_(masters_[i]);
+  }
+}
+
+void TrainedParameters::drop_gradients() {
+  for (const auto* tensors : {&parameters_, &masters_}) {
+    for (const at::Tensor& tensor : *tensors) tensor.mutable_grad().reset();
+  }
+}
+
+}  // namespace anyaccel::llm

@@ -1,0 +1,50 @@
+// The trained parameters of a model, with float32 master weights for parameters of other dtypes.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "anyaccel/llm/causal_lm.h"
+
+namespace anyaccel::llm {
+
+/// Parameters that require gradients. The optimizer updates masters(): the parameters themselves if
+/// they are in float32, otherwise float32 copies (Micikevicius et al., "Mixed Precision Training",
+/// ICLR 2018, arXiv:1710.03740). Not thread-safe.
+class TrainedParameters {
+ public:
+  explicit TrainedParameters(const CausalLM& model);
+  ~TrainedParameters();
+  TrainedParameters(const TrainedParameters&) = delete;
+  TrainedParameters& operator=(const TrainedParameters&) = delete;
+
+  const std::vector<std::string>& names() const noexcept { return names_; }
+  /// The model's tensors, in the model's order.
+  const std::vector<at::Tensor>& parameters() const noexcept { return parameters_; }
+  const std::vector<at::Tensor>& masters() const noexcept { return masters_; }
+  /// For each parameter, whether weight decay applies: to matrices, not to norms and biases.
+  std::vector<bool> decays() const;
+  /// True if there are copies.
+  bool copied() const noexcept { return copied_; }
+
+  /// Adds each gradient to that of its master as soon as the backward pass has computed it, and
+  /// frees it. Without this call, collect() does so after the backward pass. Does nothing if there
+  /// are no copies.
+  void collect_early();
+  /// Moves the parameters' gradients to the masters.
+  void collect();
+  /// Copies the masters' values to the parameters.
+  void publish();
+  /// Frees all gradients.
+  void drop_gradients();
+
+ private:
+  std::vector<std::string> names_;
+  std::vector<at::Tensor> parameters_, masters_;
+  bool copied_ = false, early_ = false;
+};
+
+}  // namespace anyaccel::llm

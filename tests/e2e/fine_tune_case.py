@@ -1,0 +1,112 @@
+"""Helpers for tests of `anyaccel train --model`: small models with tokenizers and chat templates, data
+files, and the order in which a run visits its data.
+"""
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+import random_models  # skips the test if transformers is not installed
+import tokenizer_kinds
+from shell import shell
+from transformers import PreTrainedTokenizerFast
+
+BUILD = pathlib.Path(os.environ["ANYACCEL_BUILD_DIR"])
+SIZES = dict(hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
+             max_position_embeddings=128, initializer_range=0.1, pad_token_id=None, attention_dropout=0.0)
+CHATML = ("{% for m in messages %}<|im_start|>{{ m.role }}\n{% if m.role == 'assistant' %}{% generation %}{{ m.content }}<|im_end|>"
+          "{% endgeneration %}{% else %}{{ m.content }}<|im_end|>{% endif %}\n{% endfor %}"
+          "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}")
+WORDS = "the model writes short answers about ships rivers and old maps while rain falls on stone roofs".split(" ")
+MASK = (1 << 64) - 1
+
+
+def without_marks(template):
+    return template.replace("{% generation %}", "").replace("{% endgeneration %}", "")
+
+
+def sentence(i, length):
+    return " ".join(WORDS[(i * 7 + k * k) % len(WORDS)] for k in range(length))
+
+
+def conversations(count):
+    out = []
+    for i in range(count):
+        turns = [{"role": "system", "content": "Be brief."}] if i % 3 == 0 else []
+        for turn in range(1 + i % 2):
+            turns += [{"role": "user", "content": sentence(i + turn, 2 + i % 5)},
+                      {"role": "assistant", "content": sentence(i * 3 + turn, 1 + i % 7)}]
+        out.append(turns)
+    return out
+
+
+def save_tokenizer(folder, kind=tokenizer_kinds.llama3, template=CHATML, bos="<s>", eos="</s>"):
+    """Train a tokenizer, save it with a chat template, and return it as transformers loads it."""
+    tokenizer = kind(tokenizer_kinds.training_text())
+    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token=bos, eos_token=eos,
+                                   additional_special_tokens=["<|im_start|>", "<|im_end|>"])
+    fast.chat_template = template
+    fast.save_pretrained(folder)
+    return PreTrainedTokenizerFast.from_pretrained(folder)
+
+
+def make_model(folder, family="Llama", template=CHATML, **changes):
+    """Create a small random model with a tokenizer, and return both."""
+    tokenizer = save_tokenizer(folder, template=template)
+    sizes = dict(SIZES, vocab_size=len(tokenizer), bos_token_id=tokenizer.bos_token_id, eos_token_id=tokenizer.eos_token_id, **changes)
+    return random_models.make(family, folder, sizes), tokenizer
+
+
+def shuffled(count, seed, stream):
+    """Return the order in which a run visits its rows: the function of the same name in C++."""
+    def draw():
+        nonlocal state
+        state = (state + 0x9e3779b97f4a7c15) & MASK
+        z = state
+        z = ((z ^ (z >> 30)) * 0xbf58476d1ce4e5b9) & MASK
+        z = ((z ^ (z >> 27)) * 0x94d049bb133111eb) & MASK
+        return z ^ (z >> 31)
+
+    state = seed
+    state = draw() ^ stream
+    order = list(range(count))
+    for i in range(count, 1, -1):
+        k = ((draw() >> 32) * i) >> 32
+        order[i - 1], order[k] = order[k], order[i - 1]
+    return order
+
+
+class FineTuneCase(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp())
+        self.addCleanup(shutil.rmtree, self.folder)
+        self.model_folder = self.folder / "model"
+
+    def write(self, name, lines):
+        path = self.folder / name
+        path.write_text("".join(line if isinstance(line, str) else json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+        return path
+
+    def chats(self, count=24, name="chats.jsonl"):
+        return self.write(name, [{"messages": turns} for turns in conversations(count)])
+
+    def probe(self, *files, context=128, packing=False, seed=0, model=None):
+        """Return the examples, rows and reasons for skipped lines that files become."""
+        done = subprocess.run([BUILD / "bin/training_data_probe", model or self.model_folder, str(context), str(int(packing)), str(seed), *files],
+                              capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        lines = [json.loads(line) for line in done.stdout.splitlines()]
+        return ([line for line in lines if "ids" in line], [line["parts"] for line in lines if "parts" in line],
+                [line["bad"] for line in lines if "bad" in line])
+
+    def tune(self, out, options="", before="", **variables):
+        return shell(f"{before}anyaccel train --model {self.model_folder} --out {self.folder / out} --json {options}",
+                     OMP_NUM_THREADS="1", **variables)
+
+    def result(self, done):
+        """Return the lines that a run printed, each parsed; the last is the result."""
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return [json.loads(line) for line in done.stdout.splitlines()]

@@ -1,0 +1,389 @@
+"""Tests of `anyaccel train --model` as users run it: the same losses as transformers and PEFT, exact
+resuming after a kill, full disks, logs, and folders that transformers and PEFT load.
+"""
+import hashlib
+import json
+import math
+import os
+import signal
+import struct
+import subprocess
+import unittest
+
+from fine_tune_case import FineTuneCase, conversations, make_model, shuffled
+from shell import BIN, libtorch_accelerator, shell
+
+import torch
+import transformers
+
+try:
+    import peft
+except ImportError:
+    peft = None
+
+STATE = ("model.safetensors", "training_state.safetensors")
+SCHEDULES = {"cosine": transformers.get_cosine_schedule_with_warmup, "linear": transformers.get_linear_schedule_with_warmup,
+             "constant": lambda optimizer, warmup, _: transformers.get_constant_schedule_with_warmup(optimizer, warmup)}
+
+
+class FineTune(FineTuneCase):
+    def losses(self, done):
+        return self.result(done)[-1]["losses"]
+
+    def digests(self, out):
+        return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in (self.folder / out).iterdir() if path.is_file()}
+
+    def reference(self, model, examples, rows, seed, steps, batch, accumulation, lr, schedule, warmup, decay=0.0):
+        """Return the losses of transformers' model and torch's AdamW over the same data in the same order."""
+        trained = [p for p in model.parameters() if p.requires_grad]
+        optimizer = torch.optim.AdamW([dict(params=[p for p in trained if p.dim() > 1], weight_decay=decay),
+                                       dict(params=[p for p in trained if p.dim() <= 1], weight_decay=0.0)], lr=lr)
+        scheduler = SCHEDULES[schedule](optimizer, math.ceil(steps * warmup), steps)
+        per_step, order, losses = batch * accumulation, [], []
+        for epoch in range(-(-steps * per_step // len(rows))):
+            order += shuffled(len(rows), seed, epoch + 1)
+        for step in range(steps):
+            parts = [part for row in order[step * per_step:(step + 1) * per_step] for part in rows[row]]
+            inputs = []
+            for example, begin, length in parts:
+                ids = torch.tensor([examples[example]["ids"][begin:begin + length]])
+                labels = torch.tensor([examples[example]["labels"][begin:begin + length]])
+                inputs.append((ids, labels))
+            count = sum((labels[:, 1:] != -100).sum().item() for _, labels in inputs)
+            optimizer.zero_grad()
+            total = 0.0
+            for ids, labels in inputs:
+                logits = model(input_ids=ids, use_cache=False).logits
+                loss = torch.nn.functional.cross_entropy(logits[0, :-1], labels[0, 1:], ignore_index=-100, reduction="sum") / count
+                loss.backward()
+                total += loss.item()
+            torch.nn.utils.clip_grad_norm_(trained, 1.0)
+            optimizer.step()
+            scheduler.step()
+            losses.append(total)
+        return losses
+
+    def close(self, got, want, limit=1e-3):
+        self.assertEqual(len(got), len(want))
+        for step, (ours, theirs) in enumerate(zip(got, want)):
+            self.assertLess(abs(ours - theirs) / theirs, limit, f"step {step + 1}: {ours}, not {theirs}")
+
+    # Fails if the losses of full fine-tuning differ from those of transformers: wrong labels,
+    # order, normalization, schedule, clipping or weight decay, or attention across packed
+    # sequences.
+    def test_losses_match_transformers(self):
+        model, _ = make_model(self.model_folder)
+        data = [self.chats(), self.write("texts.jsonl", [{"text": " ".join(turn["content"] for turn in turns) * 6} for turns in conversations(9)])]
+        files = " ".join(map(str, data))
+        for packing, schedule, batch, accumulation in ((True, "cosine", 2, 2), (False, "linear", 3, 1), (True, "constant", 1, 3)):
+            with self.subTest(packing=packing, schedule=schedule):
+                examples, rows, _ = self.probe(*data, context=64, packing=packing, seed=5)
+                options = (f"--data {files} --context 64 --seed 5 --steps 25 --batch-size {batch} --gradient-accumulation-steps {accumulation} "
+                           f"--lr 3e-3 --schedule {schedule} --warmup 0.2 --weight-decay 0.1 {'' if packing else '--no-packing'}")
+                got = self.losses(self.tune("out", options))
+                theirs = transformers.AutoModelForCausalLM.from_pretrained(self.model_folder, attn_implementation="eager")
+                want = self.reference(theirs.train(), examples, rows, 5, 25, batch, accumulation, 3e-3, schedule, 0.2, decay=0.1)
+                self.close(got, want)
+                self.assertLess(got[-1], 0.9 * got[0])
+        # The saved model is the one that transformers trained.
+        saved = transformers.AutoModelForCausalLM.from_pretrained(self.folder / "out")
+        ids = torch.tensor([examples[0]["ids"]])
+        torch.testing.assert_close(saved(ids).logits, theirs.eval()(ids).logits, rtol=2e-2, atol=2e-2)
+        self.assertEqual(transformers.AutoTokenizer.from_pretrained(self.folder / "out")("a b")["input_ids"],
+                         transformers.AutoTokenizer.from_pretrained(self.model_folder)("a b")["input_ids"])
+
+    # Fails if a family other than Llama cannot be trained, saved and loaded.
+    def test_other_families(self):
+        for family, changes in (("GPT2", {}), ("Qwen3", dict(head_dim=8)), ("Gemma2", dict(head_dim=8))):
+            with self.subTest(family):
+                make_model(self.model_folder, family, **changes)
+                got = self.losses(self.tune("out", f"--data {self.chats()} --steps 8 --lr 1e-3 --schedule constant"))
+                self.assertLess(got[-1], got[0])
+                transformers.AutoModelForCausalLM.from_pretrained(self.folder / "out")
+
+    # Fails if LoRA trains other tensors than PEFT, or if PEFT cannot load the folder.
+    @unittest.skipIf(peft is None, "peft is not installed")
+    def test_lora_matches_peft(self):
+        make_model(self.model_folder)
+        data = self.chats()
+        examples, rows, _ = self.probe(data, context=64, packing=True, seed=1)
+        got = self.result(self.tune("out", f"--data {data} --context 64 --seed 1 --steps 20 --batch-size 2 --gradient-accumulation-steps 1 "
+                                           "--lora --lora-r 4 --lora-alpha 8 --lora_targets q_proj,v_proj,down_proj --lr 2e-2 --schedule constant --warmup 0"))
+        # The values of A come from different generators, so start PEFT from an adapter of ours.
+        self.tune("start", f"--data {data} --context 64 --seed 1 --steps 1 --lr 1e-12 --lora --lora-r 4 --lora-alpha 8 --lora-targets q_proj,v_proj,down_proj")
+        base = transformers.AutoModelForCausalLM.from_pretrained(self.model_folder, attn_implementation="eager")
+        theirs = peft.PeftModel.from_pretrained(base, self.folder / "start", is_trainable=True)
+        want = self.reference(theirs.train(), examples, rows, 1, 20, 2, 1, 2e-2, "constant", 0.0)
+        self.close(got[-1]["losses"], want)
+        self.assertLess(want[-1], want[0])
+        base = transformers.AutoModelForCausalLM.from_pretrained(self.model_folder, attn_implementation="eager")
+        saved = peft.PeftModel.from_pretrained(base, self.folder / "out")
+        ids = torch.tensor([examples[0]["ids"]])
+        torch.testing.assert_close(saved.eval()(ids).logits, theirs.eval()(ids).logits, rtol=2e-2, atol=2e-2)
+        self.assertEqual(got[-1]["trained_parameters"], sum(p.numel() for p in theirs.parameters() if p.requires_grad))
+        self.assertFalse((self.folder / "out/model.safetensors").exists())
+
+    # Fails if an adapter over quantized weights does not learn, or if weights are quantized without
+    # an adapter.
+    def test_quantized_lora(self):
+        make_model(self.model_folder, hidden_size=64, intermediate_size=64)
+        data = self.chats()
+        for bits in ("int8", "int4"):
+            got = self.losses(self.tune("out", f"--data {data} --steps 15 --lora --quantize {bits} --lr 1e-2 --schedule constant"))
+            self.assertLess(got[-1], 0.9 * got[0])
+        self.assertIn("--lora", self.tune("out", f"--data {data} --steps 1 --quantize int4").stderr)
+
+    def killed(self, options, out, when):
+        """Start a run and kill it when `when` returns true for its latest line."""
+        command = f"exec anyaccel train --model {self.model_folder} --out {self.folder / out} --json {options}"
+        environment = dict(os.environ, PATH=BIN + os.pathsep + os.environ["PATH"], OMP_NUM_THREADS="1")
+        with subprocess.Popen(["bash", "-c", command], stdout=subprocess.PIPE, text=True, env=environment) as process:
+            for line in process.stdout:
+                if when(json.loads(line)):
+                    process.send_signal(signal.SIGKILL)
+                    break
+            process.stdout.read()
+        self.assertEqual(process.returncode, -signal.SIGKILL)
+
+    # Fails if a run that was killed and resumed differs from an uninterrupted one in any bit, in
+    # full fine-tuning, with master weights, dropout, adapters, or an evaluation that saves the best
+    # weights.
+    def test_killed_run_resumes_exactly(self):
+        make_model(self.model_folder)
+        validation = self.chats(6, "validation.jsonl")
+        base = f"--data {self.chats()} --steps 40 --save-every 4 --batch-size 2 --lr 3e-3 --context 48 "
+        for options in ("--gradient-accumulation-steps 2", "--dtype bf16 --gradient-accumulation-steps 1", "--lora --lora-dropout 0.2",
+                        f"--lora --quantize int8 --dtype bf16 --validation {validation} --eval-every 5"):
+            with self.subTest(options):
+                whole = self.result(self.tune("whole", base + options))[-1]
+                shell(f"rm -rf {self.folder}/parts")
+                self.killed(base + options, "parts", lambda line: line.get("step", 0) >= 14)
+                done = shell(f"anyaccel train --resume --out {self.folder}/parts --json", OMP_NUM_THREADS="1")
+                last = self.result(done)[-1]
+                self.assertEqual(last["losses"], whole["losses"][-len(last["losses"]):])
+                self.assertIn(40 - len(last["losses"]), (12, 16, 20, 24, 28))
+                self.assertEqual(last["best_validation_loss"], whole["best_validation_loss"])
+                first, second = self.digests("whole"), self.digests("parts")
+                names = [name for name in (*STATE, "adapter_model.safetensors") if name in first]
+                self.assertEqual([first[name] for name in names], [second[name] for name in names])
+
+    # Fails if Ctrl-C loses steps, or does not exit with 130.
+    def test_interrupt(self):
+        make_model(self.model_folder)
+        command = f"exec anyaccel train --model {self.model_folder} --data {self.chats()} --out {self.folder}/out --json --steps 2000"
+        environment = dict(os.environ, PATH=BIN + os.pathsep + os.environ["PATH"])
+        with subprocess.Popen(["bash", "-c", command], stdout=subprocess.PIPE, text=True, env=environment) as process:
+            for _ in range(3):
+                process.stdout.readline()
+            process.send_signal(signal.SIGINT)
+            rest = process.stdout.read().splitlines()
+        self.assertEqual(process.returncode, 130)
+        last = json.loads(rest[-1])
+        self.assertTrue(last["interrupted"])
+        resumed = self.result(shell(f"anyaccel train --resume --out {self.folder}/out --json --steps {last['steps'] + 2}"))
+        self.assertEqual([line["step"] for line in resumed[:-1]], [last["steps"] + 1, last["steps"] + 2])
+
+    # Fails if a failed save damages the previous checkpoint. A limit on the size of files stands
+    # for a full disk.
+    def test_full_disk_keeps_previous_checkpoint(self):
+        make_model(self.model_folder)
+        data = self.chats()
+        self.losses(self.tune("out", f"--data {data} --steps 3"))
+        before = self.digests("out")
+        done = self.tune("out", f"--data {data} --steps 9 --save-every 2 --seed 4 --log {self.folder}/log", before="trap '' XFSZ; ulimit -f 100; ")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("File too large", done.stderr)
+        self.assertIn("model.safetensors", done.stderr)
+        self.assertEqual(self.digests("out"), before)
+        self.losses(self.tune("out", "--resume --steps 5"))
+
+    # Fails if a log file on a full disk ends the run.
+    def test_full_disk_of_logs(self):
+        make_model(self.model_folder)
+        done = self.tune("out", f"--data {self.chats()} --steps 3 --log /dev/full")
+        self.assertEqual(len(self.losses(done)), 3)
+        self.assertIn("/dev/full: No space left on device; training continues", done.stderr)
+
+    # Fails if the validation loss is wrong, if the best weights are not saved, or if held-out
+    # sequences are trained on.
+    def test_validation(self):
+        model, _ = make_model(self.model_folder)
+        validation = self.chats(8, "validation.jsonl")
+        lines = self.result(self.tune("out", f"--data {self.chats()} --validation {validation} --steps 12 --eval-every 4 --lr 2e-3 --context 64"))
+        evaluations = [line for line in lines if "validation_loss" in line and "losses" not in line]
+        self.assertEqual([line["step"] for line in evaluations], [4, 8, 12])
+        best = min(line["validation_loss"] for line in evaluations)
+        self.assertEqual(lines[-1]["best_validation_loss"], best)
+        examples, _, _ = self.probe(validation, context=64)
+        model = transformers.AutoModelForCausalLM.from_pretrained(self.folder / "out/best")
+        total = count = 0
+        with torch.no_grad():
+            for example in examples:
+                labels = torch.tensor(example["labels"][1:64])
+                logits = model(torch.tensor([example["ids"][:64]])).logits[0, :-1]
+                total += torch.nn.functional.cross_entropy(logits, labels, ignore_index=-100, reduction="sum").item()
+                count += (labels != -100).sum().item()
+        self.assertLess(abs(total / count - best) / best, 1e-3)
+        held_out = self.result(self.tune("held", f"--data {self.chats()} --validation-fraction 0.25 --steps 2"))
+        self.assertIsNotNone(held_out[-1]["validation_loss"])
+
+    # Fails if a run from random weights does not learn, or needs weights.
+    def test_from_scratch(self):
+        make_model(self.model_folder)
+        (self.model_folder / "model.safetensors").unlink()
+        data = self.write("text.txt", [" ".join(turn["content"] for turns in conversations(60) for turn in turns) + "\n"])
+        got = self.losses(self.tune("out", f"--data {data} --steps 30 --lr 1e-2 --context 32 --seed 3"))
+        self.assertLess(got[-1], 0.7 * got[0])
+        done = shell(f"anyaccel generate --model {self.folder}/out --prompt 'the model' -n 5 --greedy --raw")
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    # Fails if recomputing activations, or the master weights of bfloat16, change the training.
+    def test_memory_options(self):
+        make_model(self.model_folder)
+        base = f"--data {self.chats()} --steps 6 --lr 1e-3 "
+        plain = self.losses(self.tune("plain", base))
+        self.assertEqual(self.losses(self.tune("again", base + "--gradient-checkpointing")), plain)
+        self.close(self.losses(self.tune("bf16", base + "--dtype bf16")), plain, 0.05)
+
+    # Fails if a scalar is missing in TensorBoard's files or in the log, or has another value than
+    # in the output.
+    def test_logs(self):
+        make_model(self.model_folder)
+        base = f"--data {self.chats()} --validation-fraction 0.2 --eval-every 2 --log {self.folder}/log.jsonl --tensorboard {self.folder}/events"
+        lines = self.result(self.tune("out", base + " --steps 4"))[:-1]
+        lines += self.result(self.tune("out", base + " --steps 6 --resume"))[:-1]
+        logged = [json.loads(line) for line in (self.folder / "log.jsonl").read_text().splitlines()]
+        self.assertEqual(logged, lines)
+        scalars = {}
+        for path in sorted((self.folder / "events").iterdir(), key=lambda path: path.stat().st_mtime_ns):
+            for record in records(path.read_bytes()):
+                event = fields(record)
+                for value in fields(event[5][0]).get(1, []) if 5 in event else []:
+                    tag, number = (fields(value)[key][0] for key in (1, 2))
+                    scalars[tag.decode(), event[2][0]] = number
+        for line in lines:
+            for tag, key in (("train/loss", "loss"), ("train/learning_rate", "lr"), ("validation/loss", "validation_loss")):
+                if key in line:
+                    self.assertAlmostEqual(scalars[tag, line["step"]], line[key], delta=1e-6 * abs(line[key]) + 1e-12)
+
+    # Fails if the progress for people lacks a value, or is not plain text outside a terminal.
+    def test_progress(self):
+        make_model(self.model_folder)
+        done = shell(f"anyaccel train --model {self.model_folder} --data {self.chats()} --out {self.folder}/out --steps 3")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for word in ("step 1", "epoch", "loss", "tokens/s", "MFU", "memory", "left", "24 conversations", "GFLOP/s"):
+            self.assertIn(word, done.stderr)
+        self.assertIn("trained 3 steps", done.stdout)
+        self.assertNotIn("\r", done.stdout + done.stderr)
+
+    # Fails if a wrong option is accepted, or if the error does not name it and the remedy.
+    def test_invalid_options(self):
+        make_model(self.model_folder)
+        data = f"--data {self.chats()} "
+        for options, text in (("--steps 1", "--data"), (data + "--lr 50", "lr"), (data + "--context 9999", "at most 128"), (data + "--warmup 1", "warmup"),
+                              (data + "--epochs 0", "epochs"), (data + "--dtype fp16", "fp32 or bf16"), (data + "--hidden 64", "--hidden does not apply"),
+                              (data + "--lora-r 4", "without --lora"), (data + "--lora --lora-r 0", "lora-r"), (data + "--lora --lora-targets nothing", "nothing"),
+                              (data + "--schedule sine", "sine"),
+                              (data + "--validation-fraction 1", "validation-fraction"), (data + "--gradient_accumulation_steps 0", "gradient-accumulation-steps")):
+            done = self.tune("out", options)
+            self.assertEqual((done.returncode, done.stdout), (2, ""), options + done.stderr)
+            self.assertIn(text, done.stderr, options)
+        done = shell(f"anyaccel train --model {self.model_folder} {data} --out {self.model_folder}")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("overwrite", done.stderr)
+        done = shell(f"anyaccel train --lora --data {self.chats()} --out {self.folder}/out --steps 1")
+        self.assertIn("--lora requires --model", done.stderr)
+        self.assertEqual(done.returncode, 2)
+
+    # Fails if options of a resumed run may change what it computes, or if changed data are
+    # accepted.
+    def test_resume_rejects_changes(self):
+        make_model(self.model_folder)
+        data = self.chats()
+        self.losses(self.tune("out", f"--data {data} --steps 2 --lora --lora-r 4"))
+        resume = f"anyaccel train --resume --out {self.folder}/out --json --steps 3 "
+        for option in ("--seed 5", "--dtype bf16", "--lora-r 8", "--context 32", "--no-packing", "--lr 1e-3", "--schedule linear"):
+            done = shell(resume + option)
+            self.assertEqual((done.returncode, done.stdout), (2, ""), option + done.stderr)
+            self.assertIn(f"{option.split()[0]} differs from the saved run", done.stderr)
+        self.write("chats.jsonl", [{"messages": turns} for turns in conversations(5)])
+        self.assertIn("data differ", shell(resume).stderr)
+        self.chats()
+        self.assertEqual(len(self.losses(shell(resume + "--lora --lora-r 4"))), 1)
+
+    # Fails if the ranks of a job train on other data than one rank, or do not agree on the weights.
+    def test_ranks(self):
+        make_model(self.model_folder)
+        options = (f"anyaccel train --model {self.model_folder} --data {self.chats()} --json --steps 6 --batch-size 2 --gradient-accumulation-steps 3 "
+                   "--lr 1e-3 --validation-fraction 0.2")
+        alone = self.result(shell(f"{options} --out {self.folder}/one", OMP_NUM_THREADS="1"))[-1]
+        done = shell(f"anyaccel launch --num_accelerators 2 {options} --out {self.folder}/two", OMP_NUM_THREADS="1", DS_ACCELERATOR="cpu")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        together = json.loads(done.stdout.splitlines()[-1])
+        self.close(together["losses"], alone["losses"])
+        self.assertLess(abs(together["validation_loss"] - alone["validation_loss"]), 1e-3)
+        self.assertTrue(together["same_weights"])
+
+    # Fails if training on the simulator gives other losses than on the CPU, or violates a rule that
+    # its checker knows, also in CUDA's place and on two devices.
+    def test_sim(self):
+        make_model(self.model_folder)
+        base = f"--data {self.chats()} --steps 5 --lr 1e-3 --validation-fraction 0.2 --eval-every 2 "
+        names = ["sim"] if libtorch_accelerator() else ["sim", "cuda"]
+        for options in ("", "--dtype bf16 --gradient-checkpointing", "--lora --lora-dropout 0.1"):
+            want = self.losses(self.tune("cpu", base + options, DS_ACCELERATOR="cpu"))
+            for name in names:
+                with self.subTest(options=options, name=name):
+                    variables = dict(DS_ACCELERATOR=name, SIM_CHECK="report", **({"SIM_STANDS_IN_FOR": name} if name != "sim" else {}))
+                    done = self.tune("sim", base + options, **variables)
+                    self.assertNotIn("sim check", done.stderr)
+                    if "dropout" in options:
+                        self.close(self.losses(done), want, 0.2)
+                    else:
+                        self.close(self.losses(done), want)
+
+
+def records(data):
+    """Return the data of the records of a TFRecord file."""
+    out, at = [], 0
+    while at < len(data):
+        (size,) = struct.unpack_from("<Q", data, at)
+        out.append(data[at + 12:at + 12 + size])
+        at += 16 + size
+    return out
+
+
+def fields(message):
+    """Return the fields of a protocol buffer by number."""
+    at, out = 0, {}
+
+    def varint():
+        nonlocal at
+        value = shift = 0
+        while True:
+            byte = message[at]
+            at += 1
+            value |= (byte & 127) << shift
+            shift += 7
+            if byte < 128:
+                return value
+
+    while at < len(message):
+        key = varint()
+        kind = key & 7
+        if kind == 0:
+            value = varint()
+        elif kind == 2:
+            size = varint()
+            at += size
+            value = message[at - size:at]
+        else:
+            size = {1: 8, 5: 4}[kind]
+            (value,) = struct.unpack_from("<d" if size == 8 else "<f", message, at)
+            at += size
+        out.setdefault(key >> 3, []).append(value)
+    return out
+
+
+if __name__ == "__main__":
+    unittest.main()
