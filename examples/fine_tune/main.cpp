@@ -36,7 +36,7 @@ int main(int count, char** words) try {
   constexpr std::int64_t batch = 4;
 
   model->train();
-  model->gradient_checkpointing(true);  // half the memory for a third more time
+  model->gradient_checkpointing(true);  // less memory, more time
   torch::optim::AdamW optimizer(model->parameters(), torch::optim::AdamWOptions(1e-3));
   for (int step = 0; step < steps; ++step) {
     const std::int64_t begin = step * batch % rows;
