@@ -18,7 +18,7 @@ namespace anyaccel::ops {
 
 /// Return whether the functions below use the op for this tensor: float32, bfloat16, float16 or
 /// float64 in host memory, and the op can be loaded. The first call loads the op, building it first
-/// if necessary. If that fails, logs nothing and returns false. Thread-safe.
+/// if necessary. If that fails, warns through c10 and returns false. Thread-safe.
 ANYACCEL_API bool has_training_kernels(const at::Tensor& tensor);
 
 /// Return x / sqrt(mean(x^2) + eps) * weight over the last dimension (Zhang and Sennrich,
@@ -38,8 +38,8 @@ ANYACCEL_API std::pair<at::Tensor, at::Tensor> add_rms_norm(const at::Tensor& x,
                                                             const at::Tensor& weight, double eps,
                                                             bool plus_one = false);
 
-/// Activation function of the gate.
-enum class GateActivation { silu, gelu, gelu_tanh, relu };
+/// Activation function of the gate. relu2 is the square of relu.
+enum class GateActivation { silu, gelu, gelu_tanh, relu, relu2 };
 
 /// Return activation(gate) * up, [..., inner], for [..., 2 * inner] with the gate first (SwiGLU and
 /// GeGLU, Shazeer, arXiv:2002.05202). Saves only the input for the backward pass.
@@ -50,8 +50,8 @@ ANYACCEL_API at::Tensor gated_activation(const at::Tensor& gate_up, GateActivati
 /// transformers' Llama; elements from 2 * half on are copied.
 ///
 /// - qkv: [batch, time, (heads + 2 * kv_heads) * head_dim].
-/// - cos, sin: float32 [time, half] with half <= head_dim / 2; float64 for float64. They may not
-///   require gradients.
+/// - cos, sin: float32 [time, half] or [batch, time, half] with half <= head_dim / 2; float64 for
+///   float64. They may not require gradients.
 ///
 /// Returns [batch, heads, time, head_dim] and twice [batch, kv_heads, time, head_dim], as transposed
 /// views of [batch, time, ...]. Saves only the tables for the backward pass.
@@ -85,9 +85,9 @@ ANYACCEL_API at::Tensor causal_attention(const at::Tensor& q, const at::Tensor& 
                                          const at::Tensor& v,
                                          const CausalAttentionOptions& options = {});
 
-/// Return x weight^T + bias, like at::linear(). bfloat16 on an x86 CPU without AVX-512, for which
-/// torch has only slow matrix products, is multiplied in float32 and rounded once. Everything else
-/// is at::linear().
+/// Return x weight^T + bias, like at::linear(). Dtypes for which torch has only slow matrix products
+/// on this CPU (float16, and bfloat16 on x86 without AVX-512) are multiplied in float32 and rounded
+/// once. Everything else is at::linear().
 ///
 /// - x: [..., inputs]. weight: [outputs, inputs]. bias: [outputs] or undefined.
 ANYACCEL_API at::Tensor training_linear(const at::Tensor& x, const at::Tensor& weight,

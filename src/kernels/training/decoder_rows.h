@@ -7,6 +7,7 @@
 
 #include <cstdint>
 
+#include "kernels/decoder/gate.h"
 #include "kernels/simd/isa.h"
 #include "kernels/transformer/rows.h"
 
@@ -48,9 +49,6 @@ template <typename S>
 void rms_norm_grad(Isa isa, const RmsNormGrad<S>& pass, std::int64_t begin, std::int64_t end,
                    typename RealOf<S>::type* weight_grad) noexcept;
 
-/// Activation function of a gate.
-enum class Gate { silu, gelu, gelu_tanh, relu };
-
 /// to = gate(from[0, columns)) * from[columns, 2 * columns)
 template <typename S>
 struct GatedRows {
@@ -82,7 +80,8 @@ struct RotaryRows {
   using Real = typename RealOf<S>::type;
   std::int64_t time;  ///< rows per batch entry
   std::int64_t dim, half;
-  const Real* cos;  ///< [time][half]
+  std::int64_t table_rows;  ///< row i uses row i % table_rows of the tables
+  const Real* cos;          ///< [table_rows][half]
   const Real* sin;
   S* fused;  ///< [batch * time][all heads * dim]
   HeadRows<S> q, k, v;

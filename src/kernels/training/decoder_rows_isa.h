@@ -42,11 +42,15 @@ inline __attribute__((always_inline)) void gate_of(Vec x, Vec* value, Vec* slope
     const Vec part = sigmoid_of(x);
     *value = x * part;
     *slope = Vec::fma(*value, Vec::of(1) + opposite(part), part);
-  } else if constexpr (gate == Gate::relu) {
+  } else if constexpr (gate == Gate::relu || gate == Gate::relu2) {
     const auto above = x.x > Vec::of(0).x;
     const Vec below = {x.x == x.x ? Vec::of(0).x : x.x};  // NaN for NaN
     *value = {above ? x.x : below.x};
     *slope = {above ? Vec::of(1).x : Vec::of(0).x};
+    if constexpr (gate == Gate::relu2) {
+      *slope = *value + *value;
+      *value = *value * *value;
+    }
   } else {
     gelu_of(x, gate == Gate::gelu_tanh, value, slope);
   }
@@ -83,17 +87,6 @@ void gated_gradient_by(const GatedRows<S>& pass, const S* grad, S* grad_from, st
   }
 }
 
-/// Calls function.template operator()<gate>() for a gate that is known at run time.
-template <typename Function>
-inline void for_gate(Gate gate, const Function& function) {
-  switch (gate) {
-    case Gate::silu: return function.template operator()<Gate::silu>();
-    case Gate::gelu: return function.template operator()<Gate::gelu>();
-    case Gate::gelu_tanh: return function.template operator()<Gate::gelu_tanh>();
-    case Gate::relu: return function.template operator()<Gate::relu>();
-  }
-}
-
 /// Rotates the pairs of one head by +sin or -sin and copies the other elements.
 template <typename S>
 inline void rotate_head(const S* from, const Real* cos, const Real* sin, Real sign,
@@ -108,7 +101,7 @@ inline void rotate_head(const S* from, const Real* cos, const Real* sin, Real si
   for (std::int64_t i = 2 * half; i < dim; ++i) to[i] = from[i];
 }
 
-/// Calls function(fused head, separate head, head index) for each head of q, k or v in a row.
+/// Calls function(fused head, separate head) for each head of q, k or v in a row.
 template <typename S, typename Function>
 inline void each_head(const HeadRows<S>& heads, S* fused, std::int64_t dim, std::int64_t batch,
                       std::int64_t time, const Function& function) {
@@ -124,8 +117,8 @@ void rotary(const RotaryRows<S>& pass, std::int64_t begin, std::int64_t end) {
   const std::int64_t width = (pass.q.heads + pass.k.heads + pass.v.heads) * dim;
   for (std::int64_t row = begin; row < end; ++row) {
     const std::int64_t batch = row / pass.time, time = row % pass.time;
-    const Real* const cos = pass.cos + time * pass.half;
-    const Real* const sin = pass.sin + time * pass.half;
+    const Real* const cos = pass.cos + row % pass.table_rows * pass.half;
+    const Real* const sin = pass.sin + row % pass.table_rows * pass.half;
     S* const q = pass.fused + row * width;
     S* const k = q + pass.q.heads * dim;
     S* const v = k + pass.k.heads * dim;
@@ -213,14 +206,26 @@ void rms_norm_gradient(const RmsNormGrad<S>& pass, std::int64_t begin, std::int6
 
 template <typename S>
 void gated(const GatedRows<S>& pass, std::int64_t begin, std::int64_t end) {
-  for_gate(pass.gate, [&]<Gate gate>() { gated_by<gate>(pass, begin, end); });
+  switch (pass.gate) {
+    case Gate::silu: return gated_by<Gate::silu>(pass, begin, end);
+    case Gate::gelu: return gated_by<Gate::gelu>(pass, begin, end);
+    case Gate::gelu_tanh: return gated_by<Gate::gelu_tanh>(pass, begin, end);
+    case Gate::relu: return gated_by<Gate::relu>(pass, begin, end);
+    case Gate::relu2: return gated_by<Gate::relu2>(pass, begin, end);
+  }
 }
 
 template <typename S>
 void gated_gradient(const GatedRows<S>& pass, const S* grad, S* grad_from, std::int64_t begin,
                     std::int64_t end) {
-  for_gate(pass.gate,
-           [&]<Gate gate>() { gated_gradient_by<gate>(pass, grad, grad_from, begin, end); });
+  switch (pass.gate) {
+    case Gate::silu: return gated_gradient_by<Gate::silu>(pass, grad, grad_from, begin, end);
+    case Gate::gelu: return gated_gradient_by<Gate::gelu>(pass, grad, grad_from, begin, end);
+    case Gate::gelu_tanh:
+      return gated_gradient_by<Gate::gelu_tanh>(pass, grad, grad_from, begin, end);
+    case Gate::relu: return gated_gradient_by<Gate::relu>(pass, grad, grad_from, begin, end);
+    case Gate::relu2: return gated_gradient_by<Gate::relu2>(pass, grad, grad_from, begin, end);
+  }
 }
 
 template <typename S>

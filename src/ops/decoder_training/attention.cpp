@@ -10,26 +10,26 @@
 namespace anyaccel::ops {
 namespace {
 
-constexpr const char* where = "training_attention";
+constexpr const char* attention_name = "training_attention";
 
 void check_attention(const Tensor& q, const Tensor& k, const Tensor& v, std::int64_t window) {
-  check_on_host(where, "q", q);
-  check_like(where, "k", k, q);
-  check_like(where, "v", v, q);
+  check_on_host(attention_name, "q", q);
+  check_like(attention_name, "k", k, q);
+  check_like(attention_name, "v", v, q);
   const auto matches = [&](const Tensor& other) {
     return other.dim() == 4 && other.size(0) == q.size(0) && other.size(2) == q.size(2) &&
            other.size(3) == q.size(3) && other.size(1) > 0 && q.size(1) % other.size(1) == 0;
   };
   if (q.dim() != 4 || !matches(k) || k.sizes() != v.sizes())
-    fail_argument(where, "the shapes of q, k and v do not match",
+    fail_argument(attention_name, "the shapes of q, k and v do not match",
                   words(q) + ", " + words(k) + " and " + words(v),
                   "[batch, heads, time, head_dim] and twice [batch, kv_heads, time, head_dim], "
                   "where kv_heads divides heads");
   if (q.size(3) == 0 || q.size(3) % 16)
-    fail_argument(where, "the head dimension is not supported", std::to_string(q.size(3)),
+    fail_argument(attention_name, "the head dimension is not supported", std::to_string(q.size(3)),
                   "a multiple of 16");
   if (window < 0)
-    fail_argument(where, "the window is out of range", std::to_string(window), "0 or more");
+    fail_argument(attention_name, "the window is out of range", std::to_string(window), "0 or more");
 }
 
 struct Sequence {
@@ -40,7 +40,7 @@ struct Sequence {
 std::vector<Sequence> sequences_of(const OptionalTensor& starts, std::int64_t time) {
   if (!is_given(starts)) return {{0, time}};
   const auto fail = [&](const std::string& got) {
-    fail_argument(where, "invalid starts", got,
+    fail_argument(attention_name, "invalid starts", got,
                   "a 1-d int64 host tensor of ascending positions below the length, beginning "
                   "with 0");
   };
@@ -195,12 +195,12 @@ Three attention_backward(const Tensor& grad_out, const Tensor& q, const Tensor& 
                          double scale, std::int64_t window, const OptionalTensor& starts,
                          const Tensor& out, const Tensor& stats) {
   check_attention(q, k, v, window);
-  check_like(where, "the gradient", grad_out, q);
-  check_like(where, "out", out, q);
+  check_like(attention_name, "the gradient", grad_out, q);
+  check_like(attention_name, "out", out, q);
   if (grad_out.sizes() != q.sizes() || out.sizes() != q.sizes() ||
       stats.numel() != 2 * q.size(0) * q.size(1) * q.size(2) ||
       stats.scalar_type() != real_type(q.scalar_type()))
-    fail_argument(where, "the gradient does not match q", words(grad_out), words(q));
+    fail_argument(attention_name, "the gradient does not match q", words(grad_out), words(q));
   const auto sequences = sequences_of(starts, q.size(2));
   return q.scalar_type() == at::kDouble
              ? backward_as<double>(grad_out, q, k, v, scale, window, sequences, out, stats)

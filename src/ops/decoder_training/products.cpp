@@ -25,8 +25,8 @@ bool multiplies_fast(at::ScalarType type) {
 
 namespace {
 
-constexpr const char* linear = "training_linear";
-constexpr const char* loss_of = "training_linear_cross_entropy";
+constexpr const char* linear_name = "training_linear";
+constexpr const char* loss_name = "training_linear_cross_entropy";
 
 /// Number of logits per chunk. The chunk must be large enough that adding to the gradient of a
 /// large vocabulary's matrix takes little time compared to the product.
@@ -59,7 +59,7 @@ Counted counted(const Tensor& labels_in, std::int64_t ignore_index, std::int64_t
   for (std::int64_t i = 0; i < labels.numel(); ++i) {
     if (at[i] == ignore_index) continue;
     if (at[i] < 0 || at[i] >= vocab)
-      fail_argument(loss_of, "a label is outside the vocabulary", std::to_string(at[i]),
+      fail_argument(loss_name, "a label is outside the vocabulary", std::to_string(at[i]),
                     "0 to " + std::to_string(vocab - 1) + ", or " + std::to_string(ignore_index) +
                         " for rows that do not count");
     out.labels.push_back(at[i]);
@@ -96,15 +96,15 @@ double losses_of(const Tensor& logits, const std::int64_t* labels, double softca
 }  // namespace
 
 Tensor wide_linear_forward(const Tensor& x, const Tensor& weight, const OptionalTensor& bias) {
-  check_product(linear, x, weight);
+  check_product(linear_name, x, weight);
   std::vector<std::int64_t> sizes = x.sizes().vec();
   sizes.back() = weight.size(0);
   const Tensor rows = as_rows(x, at::kFloat), wide = weight.to(at::kFloat);
   Tensor out;
   if (is_given(bias)) {
-    check_like(linear, "bias", *bias, x);
+    check_like(linear_name, "bias", *bias, x);
     if (bias->dim() != 1 || bias->size(0) != weight.size(0))
-      fail_argument(linear, "the shape of bias does not match weight", words(*bias), words(weight));
+      fail_argument(linear_name, "the shape of bias does not match weight", words(*bias), words(weight));
     out = at::addmm(bias->to(at::kFloat), rows, wide.t());
   } else {
     out = at::mm(rows, wide.t());
@@ -114,10 +114,10 @@ Tensor wide_linear_forward(const Tensor& x, const Tensor& weight, const Optional
 
 Three wide_linear_backward(const Tensor& grad_out, const Tensor& x, const Tensor& weight,
                            bool x_grad, bool weight_grad, bool bias_grad) {
-  check_product(linear, x, weight);
-  check_like(linear, "the gradient", grad_out, x);
+  check_product(linear_name, x, weight);
+  check_like(linear_name, "the gradient", grad_out, x);
   if (grad_out.numel() * x.size(-1) != x.numel() * weight.size(0))
-    fail_argument(linear, "the shape of the gradient is wrong", words(grad_out),
+    fail_argument(linear_name, "the shape of the gradient is wrong", words(grad_out),
                   "[..., outputs] for " + words(x) + " and " + words(weight));
   const Tensor grad = as_rows(grad_out, at::kFloat);
   const auto type = x.scalar_type();
@@ -130,14 +130,14 @@ Three wide_linear_backward(const Tensor& grad_out, const Tensor& x, const Tensor
 Three cross_entropy_forward(const Tensor& hidden_in, const Tensor& weight_in,
                             const Tensor& labels_in, std::int64_t ignore_index, double divisor,
                             double softcap, bool hidden_grad, bool weight_grad) {
-  check_product(loss_of, hidden_in, weight_in);
+  check_product(loss_name, hidden_in, weight_in);
   const auto type = hidden_in.scalar_type();
   if (labels_in.scalar_type() != at::kLong || !labels_in.is_cpu() ||
       labels_in.numel() * hidden_in.size(-1) != hidden_in.numel())
-    fail_argument(loss_of, "the labels do not match the hidden states",
+    fail_argument(loss_name, "the labels do not match the hidden states",
                   words(labels_in) + " for " + words(hidden_in), "int64 [...] for [..., width]");
-  check_not_negative(loss_of, "divisor", divisor);
-  check_not_negative(loss_of, "softcap", softcap);
+  check_not_negative(loss_name, "divisor", divisor);
+  check_not_negative(loss_name, "softcap", softcap);
   const std::int64_t width = hidden_in.size(-1), vocab = weight_in.size(0);
   const Counted rows = counted(labels_in, ignore_index, vocab);
   const auto count = static_cast<std::int64_t>(rows.labels.size());
@@ -152,7 +152,7 @@ Three cross_entropy_forward(const Tensor& hidden_in, const Tensor& weight_in,
   hidden = hidden.to(product).contiguous();
   const Tensor weight = weight_in.to(product);
   const std::int64_t chunk =
-      std::min(std::max<std::int64_t>(1, count), std::max(least_rows, chunk_logits / vocab));
+      std::min(std::max<std::int64_t>(1, count), std::max(least_rows, chunk_logits / std::max<std::int64_t>(1, vocab)));
   const auto options = hidden.options();
   const Tensor none = empty({0}, hidden_in.options());
   const Tensor all_logits = empty({chunk, vocab}, options);
@@ -167,7 +167,7 @@ Three cross_entropy_forward(const Tensor& hidden_in, const Tensor& weight_in,
     const Tensor part = hidden.narrow(0, first, size);
     Tensor logits = all_logits.narrow(0, 0, size);
     at::mm_out(logits, part, weight.t());
-    sum += for_element(loss_of, logits, [&](auto element) {
+    sum += for_element(loss_name, logits, [&](auto element) {
       return losses_of<decltype(element)>(logits, rows.labels.data() + first, softcap, 1 / by,
                                           hidden_grad || weight_grad, losses);
     });

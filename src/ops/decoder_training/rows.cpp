@@ -1,4 +1,5 @@
 // RMS norm, gated activations and rotary embeddings: checks, memory and threads.
+#include <algorithm>
 #include <vector>
 
 #include "kernels/training/decoder_rows.h"
@@ -9,6 +10,9 @@
 namespace anyaccel::ops {
 namespace {
 
+constexpr const char* norm_name = "training_rms_norm";
+constexpr const char* gated_name = "training_gated_activation";
+
 std::int64_t rows_of(const Tensor& x) {
   const std::int64_t columns = x.size(-1);
   return columns ? x.numel() / columns : 0;
@@ -17,11 +21,10 @@ std::int64_t rows_of(const Tensor& x) {
 Tensor empty_like_rows(const Tensor& like) { return empty(like.sizes(), like.options()); }
 
 void check_norm(const Tensor& x, const Tensor& weight) {
-  constexpr const char* where = "training_rms_norm";
-  check_on_host(where, "x", x);
-  check_like(where, "weight", weight, x);
+  check_on_host(norm_name, "x", x);
+  check_like(norm_name, "weight", weight, x);
   if (x.dim() == 0 || weight.dim() != 1 || weight.size(0) != x.size(-1))
-    fail_argument(where, "the shape of weight does not match x", words(weight) + " for " + words(x),
+    fail_argument(norm_name, "the shape of weight does not match x", words(weight) + " for " + words(x),
                   "one weight per element of the last dimension");
 }
 
@@ -34,17 +37,14 @@ class TaskSums {
         tasks_((rows + rows_of_task(rows, columns) - 1) / rows_of_task(rows, columns)),
         sums_(static_cast<std::size_t>(tasks_ * columns), Real{0}) {}
   Real* of(std::int64_t task) { return sums_.data() + task * columns_; }
-  /// Stores the totals in `to`.
-  void finish(Isa isa, const Tensor& to) {
-    std::vector<Real> all(static_cast<std::size_t>(columns_), Real{0});
+  Tensor total(const at::TensorOptions& options) const {
+    Tensor out = empty({columns_}, options.dtype(c10::CppTypeToScalarType<Real>::value));
+    Real* const to = out.template mutable_data_ptr<Real>();
+    std::fill(to, to + columns_, Real{0});
     for (std::int64_t task = 0; task < tasks_; ++task)
       for (std::int64_t i = 0; i < columns_; ++i)
-        all[static_cast<std::size_t>(i)] += sums_[static_cast<std::size_t>(task * columns_ + i)];
-    for_element("training_rms_norm", to, [&](auto element) {
-      using S = decltype(element);
-      if constexpr (std::is_same_v<typename RealOf<S>::type, Real>)
-        narrow<S>(isa, all.data(), columns_, write<S>(to));
-    });
+        to[i] += sums_[static_cast<std::size_t>(task * columns_ + i)];
+    return out;
   }
 
  private:
@@ -53,20 +53,20 @@ class TaskSums {
 };
 
 Gate gate_of(std::int64_t activation) {
-  if (activation < 0 || activation > 3)
-    fail_argument("training_gated_activation", "unknown activation", std::to_string(activation),
-                  "0 (silu), 1 (gelu), 2 (gelu with tanh) or 3 (relu)");
+  if (activation < 0 || activation > 4)
+    fail_argument(gated_name, "unknown activation", std::to_string(activation),
+                  "0 (silu), 1 (gelu), 2 (gelu with tanh), 3 (relu) or 4 (squared relu)");
   return static_cast<Gate>(activation);
 }
 
 void check_gate_up(const Tensor& gate_up) {
-  check_on_host("training_gated_activation", "gate_up", gate_up);
+  check_on_host(gated_name, "gate_up", gate_up);
   if (gate_up.dim() == 0 || gate_up.size(-1) % 2)
-    fail_argument("training_gated_activation", "the last dimension cannot be halved",
+    fail_argument(gated_name, "the last dimension cannot be halved",
                   words(gate_up), "[..., 2 * inner]");
 }
 
-constexpr const char* rotary = "training_rotary_split";
+constexpr const char* rotary_name = "training_rotary_split";
 
 /// [batch, heads, time, dim] as heads for the kernel. The last dimension must be contiguous.
 template <typename S>
@@ -84,12 +84,18 @@ struct RotarySizes {
 };
 
 void check_tables(const Tensor& like, const Tensor& cos, const Tensor& sin, const RotarySizes& n) {
+  const auto fits = [&](const Tensor& table) {
+    return table.scalar_type() == real_type(like.scalar_type()) &&
+           table.sizes() == cos.sizes() && 2 * n.half <= n.dim &&
+           ((table.dim() == 2 && table.size(0) == n.time) ||
+            (table.dim() == 3 && table.size(0) == n.batch && table.size(1) == n.time));
+  };
   for (const Tensor* table : {&cos, &sin}) {
-    check_dense_on(rotary, "a table", *table, like);
-    if (table->scalar_type() != real_type(like.scalar_type()) || table->dim() != 2 ||
-        table->size(0) != n.time || table->size(1) != cos.size(1) || 2 * n.half > n.dim)
-      fail_argument(rotary, "the tables do not match qkv", words(*table) + " for " + words(like),
-                    "float32 (float64 for float64) of size [time, half] with half <= head_dim / 2");
+    check_dense_on(rotary_name, "a table", *table, like);
+    if (!fits(*table))
+      fail_argument(rotary_name, "the tables do not match qkv", words(*table) + " for " + words(like),
+                    "float32 (float64 for float64) of size [time, half] or [batch, time, half], "
+                    "with half <= head_dim / 2");
   }
 }
 
@@ -97,10 +103,15 @@ template <typename S>
 RotaryRows<S> rotary_rows(const RotarySizes& n, const Tensor& cos, const Tensor& sin,
                           const Tensor& fused, const Tensor& q, const Tensor& k, const Tensor& v) {
   using Real = typename RealOf<S>::type;
-  return {n.time,         n.dim,
-          n.half,         read<Real>(cos),
-          read<Real>(sin), const_cast<S*>(read<S>(fused)),
-          heads_of<S>(q), heads_of<S>(k),
+  return {n.time,
+          n.dim,
+          n.half,
+          cos.dim() == 3 ? n.batch * n.time : n.time,
+          read<Real>(cos),
+          read<Real>(sin),
+          const_cast<S*>(read<S>(fused)),
+          heads_of<S>(q),
+          heads_of<S>(k),
           heads_of<S>(v)};
 }
 
@@ -110,9 +121,9 @@ Three rms_norm_forward(const Tensor& x_in, const OptionalTensor& residual, const
                        double eps, bool plus_one) {
   check_norm(x_in, weight_in);
   if (is_given(residual)) {
-    check_like("training_rms_norm", "residual", *residual, x_in);
+    check_like(norm_name, "residual", *residual, x_in);
     if (residual->sizes() != x_in.sizes())
-      fail_argument("training_rms_norm", "the shape of residual differs from x", words(*residual),
+      fail_argument(norm_name, "the shape of residual differs from x", words(*residual),
                     words(x_in));
   }
   const Tensor x = x_in.contiguous(), weight = weight_in.contiguous(),
@@ -122,7 +133,7 @@ Three rms_norm_forward(const Tensor& x_in, const OptionalTensor& residual, const
          sum = more.defined() ? empty_like_rows(x) : empty({0}, x.options()),
          rstd = empty({rows}, x.options().dtype(real_type(x.scalar_type())));
   const Isa isa = best_isa();
-  for_element("training_rms_norm", x, [&](auto element) {
+  for_element(norm_name, x, [&](auto element) {
     using S = decltype(element);
     using Real = typename RealOf<S>::type;
     const RmsNorm<S> pass{columns,
@@ -152,15 +163,15 @@ Two rms_norm_backward(const OptionalTensor& grad_out, const OptionalTensor& grad
   const Tensor sum = sum_in.contiguous(), weight = weight_in.contiguous(),
                grad = grad_out->contiguous(),
                plus = is_given(grad_sum) ? grad_sum->contiguous() : Tensor();
-  check_like("training_rms_norm", "the gradient", grad, sum);
+  check_like(norm_name, "the gradient", grad, sum);
   if (grad.sizes() != sum.sizes() || (plus.defined() && plus.sizes() != sum.sizes()))
-    fail_argument("training_rms_norm", "the shape of the gradient differs from x", words(grad),
+    fail_argument(norm_name, "the shape of the gradient differs from x", words(grad),
                   words(sum));
   const std::int64_t rows = rows_of(sum), columns = sum.size(-1);
   Tensor to = empty_like_rows(sum),
-         to_weight = weight_grad ? empty_like_rows(weight) : empty({0}, sum.options());
+         to_weight = empty({0}, sum.options());
   const Isa isa = best_isa();
-  for_element("training_rms_norm", sum, [&](auto element) {
+  for_element(norm_name, sum, [&](auto element) {
     using S = decltype(element);
     using Real = typename RealOf<S>::type;
     const RmsNormGrad<S> pass{columns,          read<S>(grad),   read<S>(plus),
@@ -171,7 +182,7 @@ Two rms_norm_backward(const OptionalTensor& grad_out, const OptionalTensor& grad
                   [&](std::int64_t begin, std::int64_t end, std::int64_t, std::int64_t task) {
                     rms_norm_grad(isa, pass, begin, end, weight_grad ? sums.of(task) : nullptr);
                   });
-    if (weight_grad) sums.finish(isa, to_weight);
+    if (weight_grad) to_weight = sums.total(weight.options()).to(weight.scalar_type());
   });
   return {to, to_weight};
 }
@@ -185,7 +196,7 @@ Tensor gated_forward(const Tensor& gate_up_in, std::int64_t activation) {
   sizes.back() = columns;
   Tensor out = empty(sizes, gate_up.options());
   const Isa isa = best_isa();
-  for_element("training_gated_activation", gate_up, [&](auto element) {
+  for_element(gated_name, gate_up, [&](auto element) {
     using S = decltype(element);
     const GatedRows<S> pass{columns, read<S>(gate_up), write<S>(out), gate};
     parallel_rows(rows_of(gate_up), columns,
@@ -198,16 +209,16 @@ Tensor gated_forward(const Tensor& gate_up_in, std::int64_t activation) {
 
 Tensor gated_backward(const Tensor& grad_out, const Tensor& gate_up_in, std::int64_t activation) {
   check_gate_up(gate_up_in);
-  check_like("training_gated_activation", "the gradient", grad_out, gate_up_in);
+  check_like(gated_name, "the gradient", grad_out, gate_up_in);
   if (2 * grad_out.numel() != gate_up_in.numel())
-    fail_argument("training_gated_activation", "the shape of the gradient is wrong",
+    fail_argument(gated_name, "the shape of the gradient is wrong",
                   words(grad_out), "half of " + words(gate_up_in));
   const Gate gate = gate_of(activation);
   const Tensor gate_up = gate_up_in.contiguous(), grad = grad_out.contiguous();
   const std::int64_t columns = gate_up.size(-1) / 2;
   Tensor to = empty_like_rows(gate_up);
   const Isa isa = best_isa();
-  for_element("training_gated_activation", gate_up, [&](auto element) {
+  for_element(gated_name, gate_up, [&](auto element) {
     using S = decltype(element);
     const GatedRows<S> pass{columns, read<S>(gate_up), nullptr, gate};
     parallel_rows(rows_of(gate_up), columns,
@@ -220,23 +231,23 @@ Tensor gated_backward(const Tensor& grad_out, const Tensor& gate_up_in, std::int
 
 Three rotary_forward(const Tensor& qkv_in, const Tensor& cos_in, const Tensor& sin_in,
                      std::int64_t heads, std::int64_t kv_heads) {
-  check_on_host(rotary, "qkv", qkv_in);
+  check_on_host(rotary_name, "qkv", qkv_in);
   const std::int64_t all = heads + 2 * kv_heads;
   if (qkv_in.dim() != 3 || heads < 1 || kv_heads < 1 || qkv_in.size(2) % all)
-    fail_argument(rotary, "qkv cannot be split into heads",
+    fail_argument(rotary_name, "qkv cannot be split into heads",
                   words(qkv_in) + " for " + std::to_string(heads) + " query heads and " +
                       std::to_string(kv_heads) + " key heads",
                   "[batch, time, (heads + 2 * kv_heads) * head_dim]");
   const Tensor qkv = qkv_in.contiguous(), cos = cos_in.contiguous(), sin = sin_in.contiguous();
   const RotarySizes n{qkv.size(0),       qkv.size(1), heads, kv_heads, qkv.size(2) / all,
-                      cos.dim() == 2 ? cos.size(1) : 0};
+                      cos.dim() ? cos.size(-1) : 0};
   check_tables(qkv, cos, sin, n);
   const auto make = [&](std::int64_t count) {
     return empty({n.batch, n.time, count, n.dim}, qkv.options()).transpose(1, 2);
   };
   Tensor q = make(heads), k = make(kv_heads), v = make(kv_heads);
   const Isa isa = best_isa();
-  for_element(rotary, qkv, [&](auto element) {
+  for_element(rotary_name, qkv, [&](auto element) {
     using S = decltype(element);
     const auto pass = rotary_rows<S>(n, cos, sin, qkv, q, k, v);
     parallel_rows(n.batch * n.time, qkv.size(2),
@@ -249,20 +260,20 @@ Three rotary_forward(const Tensor& qkv_in, const Tensor& cos_in, const Tensor& s
 
 Tensor rotary_backward(const Tensor& grad_q, const Tensor& grad_k, const Tensor& grad_v,
                        const Tensor& cos_in, const Tensor& sin_in) {
-  check_on_host(rotary, "the gradient", grad_q);
-  check_like(rotary, "the gradient of key", grad_k, grad_q);
-  check_like(rotary, "the gradient of value", grad_v, grad_q);
+  check_on_host(rotary_name, "the gradient", grad_q);
+  check_like(rotary_name, "the gradient of key", grad_k, grad_q);
+  check_like(rotary_name, "the gradient of value", grad_v, grad_q);
   if (grad_q.dim() != 4 || grad_k.dim() != 4 || grad_k.sizes() != grad_v.sizes() ||
       grad_k.size(0) != grad_q.size(0) || grad_k.size(2) != grad_q.size(2) ||
       grad_k.size(3) != grad_q.size(3))
-    fail_argument(rotary, "the shapes of the gradients do not match", words(grad_k), words(grad_q));
+    fail_argument(rotary_name, "the shapes of the gradients do not match", words(grad_k), words(grad_q));
   const Tensor q = with_dense_rows(grad_q), k = with_dense_rows(grad_k),
                v = with_dense_rows(grad_v), cos = cos_in.contiguous(), sin = sin_in.contiguous();
-  const RotarySizes n{q.size(0), q.size(2), q.size(1), k.size(1), q.size(3), cos.size(1)};
+  const RotarySizes n{q.size(0), q.size(2), q.size(1), k.size(1), q.size(3), cos.dim() ? cos.size(-1) : 0};
   check_tables(q, cos, sin, n);
   Tensor to = empty({n.batch, n.time, (n.heads + 2 * n.kv_heads) * n.dim}, q.options());
   const Isa isa = best_isa();
-  for_element(rotary, q, [&](auto element) {
+  for_element(rotary_name, q, [&](auto element) {
     using S = decltype(element);
     const auto pass = rotary_rows<S>(n, cos, sin, to, q, k, v);
     parallel_rows(n.batch * n.time, to.size(2),
