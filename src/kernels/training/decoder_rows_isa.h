@@ -26,13 +26,14 @@ inline Real inverse_square_root(Real x) {
 #endif
 }
 
-/// Returns 1 / (1 + exp(-x)).
+/// Returns 1 / (1 + exp(-x)), and 0 where the result would be about as small as the smallest normal
+/// number, because exp2_of() is limited.
 inline Vec sigmoid_of(Vec x) {
-  // exp2_of() accepts numbers up to 127. Below -88, the result is less than the smallest normal
-  // float.
-  const Vec bound = min_of(opposite(x), Vec::of(ANYACCEL_DOUBLE ? 700 : 87));
-  const Vec e = exp2_of(bound * Vec::of(log2_e));
-  return Vec::of(1) / (Vec::of(1) + Vec{x.x == x.x ? e.x : x.x});
+  const Vec limit = Vec::of(ANYACCEL_DOUBLE ? 700 : 87);
+  const Vec e = exp2_of(min_of(opposite(x), limit) * Vec::of(log2_e));
+  const Vec part = Vec::of(1) / (Vec::of(1) + e);
+  const Vec low = {opposite(x).x > limit.x ? Vec::of(0).x : part.x};
+  return {x.x == x.x ? low.x : x.x};
 }
 
 /// Computes gate(x) and its derivative.
