@@ -17,7 +17,8 @@
 namespace llm = anyaccel::llm;
 
 int main(int count, char** words) try {
-  if (count < 4) throw std::runtime_error("usage: fine_tune MODEL_FOLDER TEXT_FILE OUTPUT_FOLDER [STEPS]");
+  if (count < 4)
+    throw std::runtime_error("usage: fine_tune MODEL_FOLDER TEXT_FILE OUTPUT_FOLDER [STEPS]");
   const std::filesystem::path folder = words[1], output = words[3];
   const int steps = count > 4 ? std::stoi(words[4]) : 20;
 
@@ -28,7 +29,8 @@ int main(int count, char** words) try {
   const at::Tensor ids = at::tensor(tokenizer.encode(text));
 
   // Rows of at most 256 tokens. A row is one sequence, so nothing is padded.
-  const std::int64_t time = std::min<std::int64_t>({256, model->config().max_positions, ids.numel()});
+  const std::int64_t time =
+      std::min<std::int64_t>({256, model->config().max_positions, ids.numel()});
   const std::int64_t rows = ids.numel() / time;
   const at::Tensor batches = ids.narrow(0, 0, rows * time).view({rows, time});
   constexpr std::int64_t batch = 4;

@@ -25,19 +25,20 @@ double loss_of(llm::CausalLM& model, const at::Tensor& ids) {
 }  // namespace
 
 int main(int count, char** words) try {
-  if (count < 4) throw std::runtime_error("usage: lora MODEL_FOLDER TEXT_FILE ADAPTER_FOLDER [STEPS]");
+  if (count < 4)
+    throw std::runtime_error("usage: lora MODEL_FOLDER TEXT_FILE ADAPTER_FOLDER [STEPS]");
   const int steps = count > 4 ? std::stoi(words[4]) : 20;
   const llm::CausalLMOptions options{.bits = 8};
   auto model = llm::CausalLM::from_pretrained(words[1], options);
   std::ifstream file(words[2]);
   const std::string text{std::istreambuf_iterator<char>(file), {}};
   const std::vector<std::int64_t> tokens = llm::Tokenizer::load(words[1]).encode(text);
-  const std::int64_t time = std::min<std::int64_t>({256, model->config().max_positions,
-                                                    static_cast<std::int64_t>(tokens.size())});
+  const std::int64_t time = std::min<std::int64_t>(
+      {256, model->config().max_positions, static_cast<std::int64_t>(tokens.size())});
   const at::Tensor ids = at::tensor(tokens).narrow(0, 0, time).unsqueeze(0);
 
-  const auto modules = llm::inject_adapter(model, {.r = 8, .lora_alpha = 16, .lora_dropout = 0.05,
-                                                   .target_modules = {"all-linear"}});
+  const auto modules = llm::inject_adapter(
+      model, {.r = 8, .lora_alpha = 16, .lora_dropout = 0.05, .target_modules = {"all-linear"}});
   std::vector<at::Tensor> trained;
   for (const at::Tensor& parameter : model->parameters())
     if (parameter.requires_grad()) trained.push_back(parameter);

@@ -62,7 +62,7 @@ class Case(unittest.TestCase):
         return path
 
     def result(self, name):
-        return torch.load(self.folder / f"{name}.out")
+        return torch.load(self.folder / f"{name}.out", weights_only=False)
 
     def step(self, name, tensors, options=""):
         """Return the command for a step, whose result is result(name)."""

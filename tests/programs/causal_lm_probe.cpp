@@ -55,10 +55,10 @@ class Probe {
     const std::string& name = words[0];
     const std::string first = words.size() > 1 ? words[1] : "";
     if (name == "load") {
-      model_ = CausalLM::from_pretrained(
-          first, {.dtype = parse_dtype(option(words, "dtype", "float32")),
-                  .bits = std::stoi(option(words, "bits", "0")),
-                  .cache = false});
+      model_ =
+          CausalLM::from_pretrained(first, {.dtype = parse_dtype(option(words, "dtype", "float32")),
+                                            .bits = std::stoi(option(words, "bits", "0")),
+                                            .cache = false});
     } else if (name == "random") {
       model_ = CausalLM::from_config(std::filesystem::path(first), std::stoull(words[2]));
     } else if (name == "train") {

@@ -1,5 +1,5 @@
-// LoRA adapters for CausalLM (Hu et al., "LoRA: Low-Rank Adaptation of Large Language Models", 2021,
-// arXiv:2106.09685), in the file format of PEFT 0.21. Link `anyaccel::llm`.
+// LoRA adapters for CausalLM (Hu et al., "LoRA: Low-Rank Adaptation of Large Language Models",
+// 2021, arXiv:2106.09685), in the file format of PEFT 0.21. Link `anyaccel::llm`.
 //
 //     auto model = CausalLM::from_pretrained("SmolLM2-135M", {.bits = 4});
 //     inject_adapter(model, {.r = 16, .lora_alpha = 32, .target_modules = {"all-linear"}});

@@ -14,9 +14,9 @@ namespace anyaccel::llm {
 /// Sequences of different lengths are concatenated in a single row, which avoids computing padding
 /// and masks.
 struct TokenBatch {
-  at::Tensor ids;        ///< [rows, time]
-  at::Tensor positions;  ///< like `ids`; undefined: 0 to time - 1 in each row
-  std::int64_t span = 0;                ///< largest position + 1
+  at::Tensor ids;                     ///< [rows, time]
+  at::Tensor positions;               ///< like `ids`; undefined: 0 to time - 1 in each row
+  std::int64_t span = 0;              ///< largest position + 1
   std::vector<std::int64_t> lengths;  ///< of concatenated sequences; empty: rows are sequences
   at::Tensor targets;  ///< [tokens], label of the next token or -100; undefined without labels
   at::Tensor index;    ///< [tokens], place in the input; undefined: all of it, in order

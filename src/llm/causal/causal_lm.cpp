@@ -54,8 +54,9 @@ Model random_model(const ModelConfig& config, std::uint64_t seed, const CausalLM
   if (options.dtype == c10::kFloat) return model;
   ModelState& state = *model.state();
   const bool tied = config.tie_word_embeddings;
-  each_parameter(state.weights,
-                 [&](const std::string&, at::Tensor& tensor) { tensor = tensor.to(options.dtype); });
+  each_parameter(state.weights, [&](const std::string&, at::Tensor& tensor) {
+    tensor = tensor.to(options.dtype);
+  });
   if (tied) state.weights.head = state.weights.embedding;
   state.dtype = options.dtype;
   return model;
@@ -64,10 +65,9 @@ Model random_model(const ModelConfig& config, std::uint64_t seed, const CausalLM
 /// The cosines and sines of a batch's positions.
 Rotation rotation_of(const TokenBatch& batch, RopeTables& rope, bool window) {
   const std::int64_t time = batch.ids.size(1);
-  if (!batch.positions.defined())
-    return window ? rope.window_rows(0, time) : rope.rows(0, time);
-  const auto [cos, sin] = window ? rope.window_tables(batch.span, batch.span)
-                                 : rope.tables(batch.span, batch.span);
+  if (!batch.positions.defined()) return window ? rope.window_rows(0, time) : rope.rows(0, time);
+  const auto [cos, sin] =
+      window ? rope.window_tables(batch.span, batch.span) : rope.tables(batch.span, batch.span);
   const at::Tensor flat = batch.positions.reshape({-1});
   const auto rows = [&](const at::Tensor& table) {
     std::vector<std::int64_t> shape = batch.positions.sizes().vec();
@@ -129,8 +129,8 @@ at::Tensor run_layers(CausalState& state, const Weights& weights, const TokenBat
       continue;
     const bool slides = !config.windows.empty() && config.windows[i] > 0;
     const LayerFunction run = [model, parts, dropout, index = static_cast<std::int64_t>(i),
-                               own = slides ? window_rotation : rotation](
-                                  const LayerWeights& layer, const at::Tensor& in) {
+                               own = slides ? window_rotation : rotation](const LayerWeights& layer,
+                                                                          const at::Tensor& in) {
       return decoder_layer(layer, model->config, in, own, index, *parts, nullptr, dropout);
     };
     x = recomputes ? recompute_in_backward(weights.layers[i], x, random, run)
@@ -142,11 +142,10 @@ at::Tensor run_layers(CausalState& state, const Weights& weights, const TokenBat
 /// Logits of all tokens in the shape of the input, with zeros for padding.
 at::Tensor spread(const at::Tensor& rows, const TokenBatch& batch, const at::Tensor& ids) {
   const at::Tensor flat = rows.reshape({-1, rows.size(-1)});
-  const at::Tensor all =
-      batch.index.defined()
-          ? at::zeros({ids.numel(), flat.size(1)}, flat.options().requires_grad(false))
-                .index_copy(0, batch.index, flat)
-          : flat;
+  const at::Tensor all = batch.index.defined() ? at::zeros({ids.numel(), flat.size(1)},
+                                                           flat.options().requires_grad(false))
+                                                     .index_copy(0, batch.index, flat)
+                                               : flat;
   return all.view({ids.size(0), ids.size(1), flat.size(1)});
 }
 
@@ -197,8 +196,7 @@ CausalLMImpl::CausalLMImpl(const ModelConfig& config, std::uint64_t seed,
 
 CausalLMImpl::CausalLMImpl(const std::filesystem::path& folder, std::uint64_t seed,
                            const CausalLMOptions& options)
-    : CausalLMImpl(
-          with_config(random_model(ModelConfig::read(folder), seed, options), folder)) {}
+    : CausalLMImpl(with_config(random_model(ModelConfig::read(folder), seed, options), folder)) {}
 
 CausalLMImpl::CausalLMImpl(std::unique_ptr<CausalState> state)
     : torch::nn::Module("CausalLM"), state_(std::move(state)) {

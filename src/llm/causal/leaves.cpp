@@ -51,13 +51,13 @@ at::Tensor value_of(const at::Tensor& base, const Leaves& leaves) {
                                                                             : tensors[0].t();
   const bool trained = std::any_of(tensors.begin(), tensors.end(),
                                    [](const at::Tensor& leaf) { return leaf.requires_grad(); });
-  return trained && c10::GradMode::is_enabled() ? FusedRows::apply(base, at::TensorList(tensors)) : base;
+  return trained && c10::GradMode::is_enabled() ? FusedRows::apply(base, at::TensorList(tensors))
+                                                : base;
 }
 
 }  // namespace
 
-void CausalState::each_leaf(
-    const std::function<void(at::Tensor& base, Leaves& leaves)>& function) {
+void CausalState::each_leaf(const std::function<void(at::Tensor& base, Leaves& own)>& function) {
   std::size_t i = 0;
   each_parameter(model->weights, [&](const std::string&, at::Tensor& base) {
     // A quantized model has a head of its own, even if the configuration ties it.
@@ -67,10 +67,10 @@ void CausalState::each_leaf(
 
 void CausalState::restore_sharing() {
   const c10::AutoGradMode no_gradient(false);
-  each_leaf([](at::Tensor& base, Leaves& leaves) {
-    for (std::size_t i = 0; i < leaves.tensors.size(); ++i) {
-      at::Tensor& leaf = leaves.tensors[i];
-      const ParameterPlace& place = leaves.places[i];
+  each_leaf([](at::Tensor& base, Leaves& own) {
+    for (std::size_t i = 0; i < own.tensors.size(); ++i) {
+      at::Tensor& leaf = own.tensors[i];
+      const ParameterPlace& place = own.places[i];
       const at::Tensor view = place.view(base);
       if (shares(leaf, view)) continue;
       if (leaf.sizes() != view.sizes() || leaf.scalar_type() != view.scalar_type()) {

@@ -18,7 +18,7 @@ namespace anyaccel::llm {
 
 namespace {
 
-[[noreturn]] void reject(const std::string& what, std::string got, std::string want) {
+[[noreturn]] void reject_option(const std::string& what, std::string got, std::string want) {
   throw Error(ErrorCode::invalid_argument, "inject_adapter",
               {.what = what, .got = std::move(got), .want = std::move(want)});
 }
@@ -68,17 +68,17 @@ std::vector<LinearModule> target_modules(const ModelConfig& config,
   }
   std::string known = "all-linear";
   for (const std::string& name : names) known += ", " + name;
-  reject("a target module is not a linear layer of the model that can have an adapter",
-         quoted_text(target), known);
+  reject_option("a target module is not a linear layer of the model that can have an adapter",
+                quoted_text(target), known);
 }
 
 void check_config(const LoraConfig& config) {
-  if (config.r < 1) reject("r is out of range", std::to_string(config.r), "at least 1");
+  if (config.r < 1) reject_option("r is out of range", std::to_string(config.r), "at least 1");
   if (!std::isfinite(config.lora_alpha))
-    reject("lora_alpha is out of range", std::to_string(config.lora_alpha), "a number");
+    reject_option("lora_alpha is out of range", std::to_string(config.lora_alpha), "a number");
   if (!(config.lora_dropout >= 0 && config.lora_dropout < 1))
-    reject("lora_dropout is out of range", std::to_string(config.lora_dropout),
-           "a number in [0, 1)");
+    reject_option("lora_dropout is out of range", std::to_string(config.lora_dropout),
+                  "a number in [0, 1)");
 }
 
 void freeze(CausalState& state, bool frozen) {
@@ -122,15 +122,13 @@ double AdapterState::scale() const {
   return config.lora_alpha / (config.use_rslora ? std::sqrt(rank) : rank);
 }
 
-std::vector<std::shared_ptr<const LayerAdapters>> AdapterState::by_layer(
-    std::size_t layers) const {
+std::vector<std::shared_ptr<const LayerAdapters>> AdapterState::by_layer(std::size_t layers) const {
   std::vector<std::shared_ptr<LayerAdapters>> made(layers);
   for (const AdaptedModule& adapted : modules) {
     const LinearModule& module = adapted.module;
     auto& layer = made[module.layer];
     if (!layer) layer = std::make_shared<LayerAdapters>();
-    ((*layer).*module.place)
-        .push_back({module.begin, module.rows, adapted.a, adapted.b, scale()});
+    ((*layer).*module.place).push_back({module.begin, module.rows, adapted.a, adapted.b, scale()});
   }
   return {made.begin(), made.end()};
 }
@@ -142,9 +140,9 @@ void add_adapter(CausalLM& model, const LoraConfig& config,
   CausalState& state = model->state();
   check_config(config);
   if (state.adapter)
-    throw Error(ErrorCode::invalid_state, "inject_adapter",
-                {.what = "the model already has an adapter",
-                 .hint = "call remove_adapter() first"});
+    throw Error(
+        ErrorCode::invalid_state, "inject_adapter",
+        {.what = "the model already has an adapter", .hint = "call remove_adapter() first"});
   const c10::AutoGradMode no_gradient(false);
   const c10::ScalarType dtype = state.model->dtype == c10::kDouble ? c10::kDouble : c10::kFloat;
   const auto options = state.model->weights.embedding.options().dtype(dtype).requires_grad(false);

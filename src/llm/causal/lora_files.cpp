@@ -48,10 +48,10 @@ bool is_off(const Json& value) {
 
 /// Rejects options that change results.
 void check_options(const Json& object, const std::string& source) {
-  for (const char* key :
-       {"use_dora", "lora_bias", "modules_to_save", "rank_pattern", "alpha_pattern",
-        "trainable_token_indices", "target_parameters", "layer_replication", "use_qalora",
-        "alora_invocation_tokens", "use_bdlora", "arrow_config", "kasa_config", "monteclora_config"}) {
+  for (const char* key : {"use_dora", "lora_bias", "modules_to_save", "rank_pattern",
+                          "alpha_pattern", "trainable_token_indices", "target_parameters",
+                          "layer_replication", "use_qalora", "alora_invocation_tokens",
+                          "use_bdlora", "arrow_config", "kasa_config", "monteclora_config"}) {
     if (object.contains(key) && !is_off(object[key])) unsupported(source, key, object[key], "null");
   }
   const std::pair<const char*, std::vector<Json>> known[] = {
@@ -138,10 +138,9 @@ void check_same(const AdapterState& adapter, const LoraConfig& config,
   if (adapter.config.r != config.r)
     fail("the model's adapter has another rank", std::to_string(config.r),
          std::to_string(adapter.config.r));
-  const bool same = std::equal(modules.begin(), modules.end(), adapter.modules.begin(),
-                               adapter.modules.end(), [](const auto& module, const auto& adapted) {
-                                 return module.name == adapted.module.name;
-                               });
+  const bool same = std::equal(
+      modules.begin(), modules.end(), adapter.modules.begin(), adapter.modules.end(),
+      [](const auto& module, const auto& adapted) { return module.name == adapted.module.name; });
   if (!same)
     fail("the model's adapter has other modules", std::to_string(modules.size()) + " modules",
          std::to_string(adapter.modules.size()) + " modules");
@@ -186,8 +185,7 @@ void save_adapter(const CausalLM& model, const fs::path& folder, const std::stri
   FileGroup files(folder);
   AtomicFile& weights = files.add(weights_name);
   // A path may contain bytes that are not UTF-8.
-  files.add(config_name)
-      .write(json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+  files.add(config_name).write(json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
   write_safetensors(weights, tensors, {{"format", "pt"}});
   files.commit();
 }
@@ -197,8 +195,7 @@ void load_adapter(CausalLM& model, const fs::path& folder, bool trainable) {
   LoraConfig config = read_config(folder / config_name);
   const SafetensorsFile file(folder / weights_name);
   CausalState& state = model->state();
-  const std::vector<LinearModule> modules =
-      stored_modules(file, state.model->config, config.r);
+  const std::vector<LinearModule> modules = stored_modules(file, state.model->config, config.r);
   if (config.target_modules.empty()) {
     for (const LinearModule& module : modules) config.target_modules.push_back(module.name);
   }

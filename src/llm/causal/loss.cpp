@@ -22,7 +22,6 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-constexpr std::int64_t ignored = -100;
 // Number of logits that are computed at a time (64 MiB), but of at least 128 tokens: each chunk
 // reads the whole head.
 constexpr std::int64_t logits_at_once = 16 << 20;
@@ -50,7 +49,7 @@ Chunk chunk_loss(at::Tensor logits, const at::Tensor& targets, const at::Tensor&
     bent = logits.div_(softcap).tanh_();
     logits = bent.mul(softcap);
   }
-  const at::Tensor valid = targets.ne(ignored).to(c10::kFloat).mul_(share);
+  const at::Tensor valid = targets.ne(ignored_label).to(c10::kFloat).mul_(share);
   const at::Tensor picked = targets.clamp_min(0).unsqueeze(1);
   const at::Tensor log_sum = at::logsumexp(logits, {1}, /*keepdim=*/true);
   const at::Tensor losses = log_sum.sub(logits.gather(1, picked)).squeeze(1).mul_(valid);
@@ -68,9 +67,9 @@ class LinearCrossEntropy : public torch::autograd::Function<LinearCrossEntropy> 
                             const at::Tensor& head, const HeadLoss& info) {
     const std::int64_t tokens = hidden.size(0);
     const auto options = hidden.options().dtype(c10::kFloat).requires_grad(false);
-    const at::Tensor divisor =
-        info.divisor > 0 ? at::full({}, info.divisor, options)
-                         : info.targets.ne(ignored).sum().to(c10::kFloat);
+    const at::Tensor divisor = info.divisor > 0
+                                   ? at::full({}, info.divisor, options)
+                                   : info.targets.ne(ignored_label).sum().to(c10::kFloat);
     const at::Tensor share = divisor.reciprocal();
     at::Tensor for_hidden, for_head;
     if (info.for_hidden) for_hidden = at::empty_like(hidden);
@@ -118,7 +117,7 @@ class LinearCrossEntropy : public torch::autograd::Function<LinearCrossEntropy> 
 at::Tensor cross_entropy(const at::Tensor& logits, const at::Tensor& targets, double divisor) {
   const at::Tensor rows = logits.reshape({-1, logits.size(-1)}).to(c10::kFloat);
   const auto reduction = divisor > 0 ? at::Reduction::Sum : at::Reduction::Mean;
-  const at::Tensor loss = at::cross_entropy_loss(rows, targets, {}, reduction, ignored);
+  const at::Tensor loss = at::cross_entropy_loss(rows, targets, {}, reduction, ignored_label);
   return divisor > 0 ? loss.div(divisor) : loss;
 }
 
@@ -130,10 +129,10 @@ at::Tensor linear_cross_entropy(const at::Tensor& hidden, const at::Tensor& head
     return ops::linear_cross_entropy(hidden, head, targets,
                                      {.ignore_index = ignored, .divisor = divisor, .softcap = softcap});
   const bool gradient = c10::GradMode::is_enabled();
-  return LinearCrossEntropy::apply(hidden, head,
-                                   HeadLoss{scales, targets, softcap, divisor,
-                                            gradient && hidden.requires_grad(),
-                                            gradient && head.requires_grad()});
+  return LinearCrossEntropy::apply(
+      hidden, head,
+      HeadLoss{scales, targets, softcap, divisor, gradient && hidden.requires_grad(),
+               gradient && head.requires_grad()});
 }
 
 }  // namespace anyaccel::llm

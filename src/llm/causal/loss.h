@@ -3,9 +3,14 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
+
 #include "llm/quantize/linear.h"
 
 namespace anyaccel::llm {
+
+/// Label of a token that does not count.
+inline constexpr std::int64_t ignored_label = -100;
 
 /// Cross-entropy of logits [..., vocab] and targets [tokens], as 0-d float32. Targets of -100 are
 /// excluded. `divisor`: divides the sum of the losses; 0: the number of other targets.

@@ -1,9 +1,9 @@
 #include "llm/causal/recompute.h"
 
 #include <ATen/autocast_mode.h>
+#include <ATen/core/ivalue.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/custom_function.h>
-#include <torch/custom_class.h>
 
 #include <utility>
 
@@ -40,7 +40,7 @@ void each_tensor(LayerWeights& layer, const Function& function) {
   layer.adapters = std::move(adapters);
 }
 
-/// What the backward pass needs in addition to tensors.
+/// Arguments of the recomputation that are not tensors.
 struct LayerCall : torch::CustomClassHolder {
   LayerWeights layer;  ///< without tensors that may have gradients
   LayerFunction function;

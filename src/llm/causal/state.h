@@ -48,9 +48,9 @@ struct CausalState {
   Model handle;
   std::shared_ptr<ModelState> model;  ///< of `handle`
   TrainingConfig training;
-  std::string config_text;      ///< config.json; empty if the model was created from a ModelConfig
-  std::string generation_text;  ///< generation_config.json; empty: none
-  std::filesystem::path folder;   ///< from which the model was read; empty if created
+  std::string config_text;       ///< config.json; empty if the model was created from a ModelConfig
+  std::string generation_text;   ///< generation_config.json; empty: none
+  std::filesystem::path folder;  ///< from which the model was read; empty if created
   bool checkpointing = false;
   std::vector<Leaves> leaves;  ///< in the order of each_parameter()
   std::optional<AdapterState> adapter;
@@ -63,7 +63,7 @@ struct CausalState {
   /// dtype differ.
   void restore_sharing();
   /// Calls function(base, leaves) for each tensor in the model's weights.
-  void each_leaf(const std::function<void(at::Tensor& base, Leaves& leaves)>& function);
+  void each_leaf(const std::function<void(at::Tensor& base, Leaves& own)>& function);
   /// The model's weights as functions of the leaves.
   Weights differentiable() const;
   /// Forgets the decoder op's list of weights, after tensors or adapters were replaced.

@@ -115,8 +115,7 @@ const DecodeStep* DecodeStep::of(const Weights& weights, const ModelConfig& conf
 std::unique_ptr<DecodeStep> DecodeStep::make(const Weights& weights, const ModelConfig& config) {
   const at::Tensor& first = weights.embedding;
   const auto type = first.scalar_type();
-  if (!known(config) || weights.project_out.defined() || weights.layers.empty() ||
-      adapted(weights))
+  if (!known(config) || weights.project_out.defined() || weights.layers.empty() || adapted(weights))
     return nullptr;
   if (type != c10::kFloat && type != c10::kBFloat16 && type != c10::kHalf) return nullptr;
   if (!ops::has_op(op_builder) || !ops::has_kernel(decode_op(), first)) return nullptr;

@@ -21,8 +21,8 @@ at::Tensor swiglu(const at::Tensor& gate_up);
 
 /// Splits a fused projection [batch, time, (heads + 2 * kv_heads) * head_dim] into query, key and
 /// value, each [batch, heads, time, head_dim], and rotates query and key by their positions. `cos`,
-/// `sin`: [time, half] or [batch, time, half] with half <= head_dim / 2. Elements of a head from 2 * half on are not
-/// rotated.
+/// `sin`: [time, half] or [batch, time, half] with half <= head_dim / 2. Elements of a head from 2
+/// * half on are not rotated.
 std::tuple<at::Tensor, at::Tensor, at::Tensor> rotary_split(const at::Tensor& qkv,
                                                             const at::Tensor& cos,
                                                             const at::Tensor& sin,

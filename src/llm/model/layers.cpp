@@ -216,9 +216,8 @@ at::Tensor attention(const LayerWeights& layer, const ModelConfig& config, const
 at::Tensor feed_forward(const LayerWeights& layer, const ModelConfig& config, const at::Tensor& x,
                         const LayerDropout& dropout) {
   if (layer.router.defined()) return run_experts(layer, config, x);
-  const at::Tensor gate_up =
-      project(x, layer.gate_up, layer.gate_up_parts, layer.gate_up_scales, layer.gate_up_bias,
-              layer, &LayerAdapters::gate_up, dropout);
+  const at::Tensor gate_up = project(x, layer.gate_up, layer.gate_up_parts, layer.gate_up_scales,
+                                     layer.gate_up_bias, layer, &LayerAdapters::gate_up, dropout);
   const at::Tensor inner = config.gated ? activate_gate(gate_up, config.activation)
                                         : activate(gate_up, config.activation);
   return project(inner, layer.down, {}, layer.down_scales, layer.down_bias, layer,

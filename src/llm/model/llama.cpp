@@ -39,8 +39,7 @@ at::Tensor embed(const Weights& weights, const ModelConfig& config, const at::Te
 }
 
 at::Tensor last_logits(const Weights& weights, const ModelConfig& config, const at::Tensor& x) {
-  at::Tensor out =
-      linear(head_input(weights, config, x), weights.head, weights.head_scales, {});
+  at::Tensor out = linear(head_input(weights, config, x), weights.head, weights.head_scales, {});
   if (weights.shards) out = weights.shards->all_logits(out);
   return soft_cap(out, config.logit_softcap);
 }

@@ -21,8 +21,8 @@ class HostRandom {
   std::int64_t below(std::int64_t bound);
   /// Fills a tensor on any device with normally distributed values, drawn in float32 on the host.
   void fill_normal(at::Tensor& tensor, double mean, double deviation);
-  /// Fills a tensor on any device with values uniformly distributed in [low, high), drawn in float32
-  /// on the host.
+  /// Fills a tensor on any device with values uniformly distributed in [low, high), drawn in
+  /// float32 on the host.
   void fill_uniform(at::Tensor& tensor, double low, double high);
   /// Returns a float32 host mask for dropout: 0 with probability `rate`, otherwise 1 / (1 - rate).
   at::Tensor dropout_mask(at::IntArrayRef shape, double rate);

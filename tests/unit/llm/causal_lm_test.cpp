@@ -180,7 +180,8 @@ TEST(Lora, MergesAndUnmerges) {
   EXPECT_TRUE(at::allclose(model->model().logits({1, 2, 3}), before, 1e-4, 1e-5));
   remove_adapter(model);
   EXPECT_FALSE(has_adapter(model));
-  EXPECT_EQ(model->parameters().size(), CausalLM::from_config(small_config(), 1)->parameters().size());
+  EXPECT_EQ(model->parameters().size(),
+            CausalLM::from_config(small_config(), 1)->parameters().size());
 }
 
 // Fails if a family's dropouts or padding id are read from other keys than in transformers.
