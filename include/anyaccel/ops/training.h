@@ -86,7 +86,7 @@ ANYACCEL_API at::Tensor causal_attention(const at::Tensor& q, const at::Tensor& 
                                          const CausalAttentionOptions& options = {});
 
 /// Return x weight^T + bias, like at::linear(). Dtypes for which torch has only slow matrix products
-/// on this CPU (float16, and bfloat16 on x86 without AVX-512) are multiplied in float32 and rounded
+/// on this CPU (float16, and bfloat16 without bf16 instructions) are multiplied in float32 and rounded
 /// once. Everything else is at::linear().
 ///
 /// - x: [..., inputs]. weight: [outputs, inputs]. bias: [outputs] or undefined.

@@ -11,15 +11,24 @@
 #include "ops/shared/empty.h"
 #include "ops/shared/row_tasks.h"
 
+#if defined(__aarch64__) && defined(__linux__)
+#include <sys/auxv.h>
+#endif
+
 namespace anyaccel::ops {
 
 bool multiplies_fast(at::ScalarType type) {
   if (type == at::kFloat || type == at::kDouble) return true;
+  if (type != at::kBFloat16) return false;
 #if defined(__x86_64__)
-  // Without AVX-512, torch multiplies 16-bit matrices element by element.
-  return type == at::kBFloat16 && has_isa(Isa::avx512);
+  // CPUs with AMX have this feature too. Without it, oneDNN emulates bfloat16 with AVX-512, and
+  // multiplies element by element with AVX2.
+  return __builtin_cpu_supports("avx512bf16") != 0;
+#elif defined(__aarch64__) && defined(__linux__)
+  constexpr unsigned long hwcap2_bf16 = 1UL << 14;  // HWCAP2_BF16 in the Linux headers
+  return (::getauxval(AT_HWCAP2) & hwcap2_bf16) != 0;
 #else
-  return type == at::kBFloat16;
+  return false;
 #endif
 }
 
