@@ -93,6 +93,13 @@ ANYACCEL_API at::Tensor causal_attention(const at::Tensor& q, const at::Tensor& 
 ANYACCEL_API at::Tensor training_linear(const at::Tensor& x, const at::Tensor& weight,
                                         const at::Tensor& bias = {});
 
+/// Return training_linear(gated_activation(gate_up), weight, bias), the last part of a feed-forward
+/// layer. Saves gate_up but not the activation, which the backward pass computes again.
+///
+/// - gate_up: [..., 2 * inner]. weight: [outputs, inner]. bias: [outputs] or undefined.
+ANYACCEL_API at::Tensor gated_linear(const at::Tensor& gate_up, GateActivation activation,
+                                     const at::Tensor& weight, const at::Tensor& bias = {});
+
 /// Options for linear_cross_entropy().
 struct LinearCrossEntropyOptions {
   std::int64_t ignore_index = -100;  ///< label of rows that do not count

@@ -31,6 +31,7 @@ using Rotary = std::tuple<Tensor, Tensor, Tensor>(const Tensor&, const Tensor&, 
 using Attention = Tensor(const Tensor&, const Tensor&, const Tensor&, double, std::int64_t,
                          const OptionalTensor&);
 using Linear = Tensor(const Tensor&, const Tensor&, const OptionalTensor&);
+using GatedLinear = Tensor(const Tensor&, std::int64_t, const Tensor&, const OptionalTensor&);
 using Loss = Tensor(const Tensor&, const Tensor&, const Tensor&, std::int64_t, double, double);
 
 OptionalTensor maybe(const Tensor& tensor) {
@@ -195,6 +196,16 @@ Tensor training_linear(const Tensor& x, const Tensor& weight, const Tensor& bias
   if (!has_training_kernels(x) || !same_kind(x, weight)) return at::linear(x, weight, maybe(bias));
   static const auto op = load_op<Linear>(builder, "training_linear");
   return calling("training_linear", [&] { return op.call(x, weight, maybe(bias)); });
+}
+
+Tensor gated_linear(const Tensor& gate_up, GateActivation activation, const Tensor& weight,
+                    const Tensor& bias) {
+  if (!has_training_kernels(gate_up) || !same_kind(gate_up, weight))
+    return training_linear(gated_activation(gate_up, activation), weight, bias);
+  static const auto op = load_op<GatedLinear>(builder, "training_gated_linear");
+  return calling("gated_linear", [&] {
+    return op.call(gate_up, static_cast<std::int64_t>(activation), weight, maybe(bias));
+  });
 }
 
 Tensor linear_cross_entropy(const Tensor& hidden, const Tensor& weight, const Tensor& labels,

@@ -164,6 +164,18 @@ TEST(Training, Linear) {
       x.matmul(weight.t()), 0.05, 0.3));
 }
 
+TEST(Training, GatedLinear) {
+  compare(
+      [](const auto& v) {
+        return std::vector{gated_linear(v[0], GateActivation::silu, v[1], v[2])};
+      },
+      [](const auto& v) {
+        const Tensor gate = v[0].narrow(1, 0, 6);
+        return std::vector{(gate * gate.sigmoid() * v[0].narrow(1, 6, 6)).matmul(v[1].t()) + v[2]};
+      },
+      {at::randn({4, 12}), at::randn({5, 6}), at::randn({5})});
+}
+
 // Fails if an error of the op is not converted to ours.
 TEST(Training, Errors) {
   try {
