@@ -100,7 +100,7 @@ void cross_entropy(const CrossEntropy<S>& pass, std::int64_t begin, std::int64_t
     });
     const Vec share = Vec::of(static_cast<Real>(
         __builtin_exp(static_cast<double>(at_label) - static_cast<double>(most)) / sum));
-    const Real slope = 1 + at_label * at_label * bend;
+    const Real slope = bend != 0 ? 1 + at_label * at_label * bend : 1;
     store_some((share + Vec::of(-1)) * Vec::of(pass.factor * slope), logits + label, 1);
   }
 }
