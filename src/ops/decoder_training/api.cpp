@@ -107,9 +107,8 @@ Tensor plain_loss(const Tensor& hidden, const Tensor& weight, const Tensor& labe
   const Tensor flat = labels.reshape({-1}).to(logits.device());
   const Tensor sum =
       at::cross_entropy_loss(logits, flat, {}, at::Reduction::Sum, options.ignore_index);
-  return options.divisor > 0
-             ? sum.div(options.divisor)
-             : sum.div(flat.ne(options.ignore_index).sum().to(sum.scalar_type()));
+  return options.divisor > 0 ? sum.div(options.divisor)
+                             : sum.div(flat.ne(options.ignore_index).sum().to(sum.scalar_type()));
 }
 
 }  // namespace
@@ -128,7 +127,8 @@ bool has_training_kernels(const Tensor& tensor) {
 }
 
 Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps, bool plus_one) {
-  if (!has_training_kernels(x) || !same_kind(x, weight)) return plain_norm(x, weight, eps, plus_one);
+  if (!has_training_kernels(x) || !same_kind(x, weight))
+    return plain_norm(x, weight, eps, plus_one);
   static const auto op = load_op<Norm>(builder, "training_rms_norm");
   return calling("rms_norm", [&] { return op.call(x, weight, eps, plus_one); });
 }
@@ -187,9 +187,8 @@ Tensor causal_attention(const Tensor& q, const Tensor& k, const Tensor& v,
   static const auto op = load_op<Attention>(builder, "training_attention");
   const double scale =
       options.scale ? *options.scale : 1 / std::sqrt(static_cast<double>(q.size(-1)));
-  return calling("causal_attention", [&] {
-    return op.call(q, k, v, scale, options.window, maybe(options.starts));
-  });
+  return calling("causal_attention",
+                 [&] { return op.call(q, k, v, scale, options.window, maybe(options.starts)); });
 }
 
 Tensor training_linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {

@@ -86,13 +86,9 @@ double losses_of(const Tensor& logits, const std::int64_t* labels, double softca
                  bool gradient, std::vector<double>& losses) {
   using Real = typename RealOf<S>::type;
   const std::int64_t rows = logits.size(0), vocab = logits.size(1);
-  const CrossEntropy<S> pass{vocab,
-                             write<S>(logits),
-                             labels,
-                             static_cast<Real>(softcap),
-                             static_cast<Real>(factor),
-                             gradient,
-                             losses.data()};
+  const CrossEntropy<S> pass{
+      vocab,    write<S>(logits), labels, static_cast<Real>(softcap), static_cast<Real>(factor),
+      gradient, losses.data()};
   const Isa isa = best_isa();
   parallel_tasks(rows, task_threads(), [&](std::int64_t row, std::int64_t) {
     cross_entropy_rows(isa, pass, row, row + 1);
@@ -113,7 +109,8 @@ Tensor wide_linear_forward(const Tensor& x, const Tensor& weight, const Optional
   if (is_given(bias)) {
     check_like(linear_name, "bias", *bias, x);
     if (bias->dim() != 1 || bias->size(0) != weight.size(0))
-      fail_argument(linear_name, "the shape of bias does not match weight", words(*bias), words(weight));
+      fail_argument(linear_name, "the shape of bias does not match weight", words(*bias),
+                    words(weight));
     out = at::addmm(bias->to(at::kFloat), rows, wide.t());
   } else {
     out = at::mm(rows, wide.t());
@@ -161,7 +158,8 @@ Three cross_entropy_forward(const Tensor& hidden_in, const Tensor& weight_in,
   hidden = hidden.to(product).contiguous();
   const Tensor weight = weight_in.to(product);
   const std::int64_t chunk =
-      std::min(std::max<std::int64_t>(1, count), std::max(least_rows, chunk_logits / std::max<std::int64_t>(1, vocab)));
+      std::min(std::max<std::int64_t>(1, count),
+               std::max(least_rows, chunk_logits / std::max<std::int64_t>(1, vocab)));
   const auto options = hidden.options();
   const Tensor none = empty({0}, hidden_in.options());
   const Tensor all_logits = empty({chunk, vocab}, options);

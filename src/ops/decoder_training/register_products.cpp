@@ -83,8 +83,7 @@ class Linear : public Function<Linear> {
     const auto saved = context->get_saved_variables();
     const bool x_grad = context->needs_input_grad(0), weight_grad = context->needs_input_grad(1);
     // A tensor that was not given has no index.
-    const bool bias_grad =
-        context->saved_data["bias"].toBool() && context->needs_input_grad(2);
+    const bool bias_grad = context->saved_data["bias"].toBool() && context->needs_input_grad(2);
     const auto [x, weight, bias] =
         op.call(grads[0], saved[0], saved[1], x_grad, weight_grad, bias_grad);
     return {x_grad ? x : Tensor(), weight_grad ? weight : Tensor(), bias_grad ? bias : Tensor()};
@@ -204,8 +203,8 @@ class Loss : public Function<Loss> {
 
 Tensor loss(const Tensor& hidden, const Tensor& weight, const Tensor& labels, Int ignore_index,
             double divisor, double softcap) {
-  return std::get<0>(loss_forward_op().call(hidden, weight, labels, ignore_index, divisor, softcap,
-                                            false, false));
+  return std::get<0>(
+      loss_forward_op().call(hidden, weight, labels, ignore_index, divisor, softcap, false, false));
 }
 Tensor loss_autograd(const Tensor& hidden, const Tensor& weight, const Tensor& labels,
                      Int ignore_index, double divisor, double softcap) {
