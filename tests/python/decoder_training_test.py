@@ -187,6 +187,20 @@ def test_linear(dtype, bias):
     compare(ops.training_linear, functional.linear, *given, scale=5)
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("activation", [0, 2])
+def test_gated_linear(dtype, bias, activation):
+    def reference(gate_up, weight, *more):
+        gate, up = gate_up.chunk(2, -1)
+        # The op rounds the activation to its dtype before the product.
+        inner = ACTIVATIONS[activation](gate) * up
+        return functional.linear(inner + (inner.detach().to(dtype).double() - inner.detach()), weight, *more)
+
+    given = [made(3, 5, 48, dtype=dtype), made(40, 24, dtype=dtype)] + [made(40, dtype=dtype)] * bias
+    compare(lambda gate_up, weight, *more: ops.training_gated_linear(gate_up, activation, weight, *more), reference, *given, scale=8)
+
+
 def test_linear_with_frozen_weight():
     x, weight = on(made(6, 8, dtype=torch.bfloat16)), on(made(4, 8, dtype=torch.bfloat16, grad=False))
     ops.training_linear(x, weight).sum().backward()
@@ -250,6 +264,7 @@ def test_gradients():
     assert check(lambda x, r, w: ops.training_add_rms_norm(x, r, w, 1e-3), (made64(3, 6), made64(3, 6), made64(6)))
     for activation in range(5):
         assert check(lambda x: ops.training_gated_activation(x, activation), made64(3, 2 * 5))
+    assert check(lambda x, w, b: ops.training_gated_linear(x, 1, w, b), (made64(3, 8), made64(5, 4), made64(5)))
     angles = torch.rand(3, 2, dtype=torch.float64)
     assert check(lambda x: ops.training_rotary_split(x, angles.cos(), angles.sin(), 2, 1), made64(2, 3, 4 * 6))
     starts = torch.tensor([0, 2])

@@ -53,8 +53,8 @@ ANYACCEL_API at::Tensor gated_activation(const at::Tensor& gate_up, GateActivati
 /// - cos, sin: float32 [time, half] or [batch, time, half] with half <= head_dim / 2; float64 for
 ///   float64. They may not require gradients.
 ///
-/// Returns [batch, heads, time, head_dim] and twice [batch, kv_heads, time, head_dim], as transposed
-/// views of [batch, time, ...]. Saves only the tables for the backward pass.
+/// Returns [batch, heads, time, head_dim] and twice [batch, kv_heads, time, head_dim], as
+/// transposed views of [batch, time, ...]. Saves only the tables for the backward pass.
 ANYACCEL_API std::tuple<at::Tensor, at::Tensor, at::Tensor> rotary_split(const at::Tensor& qkv,
                                                                          const at::Tensor& cos,
                                                                          const at::Tensor& sin,
@@ -85,13 +85,20 @@ ANYACCEL_API at::Tensor causal_attention(const at::Tensor& q, const at::Tensor& 
                                          const at::Tensor& v,
                                          const CausalAttentionOptions& options = {});
 
-/// Return x weight^T + bias, like at::linear(). Dtypes for which torch has only slow matrix products
-/// on this CPU (float16, and bfloat16 on x86 without AVX-512) are multiplied in float32 and rounded
-/// once. Everything else is at::linear().
+/// Return x weight^T + bias, like at::linear(). Dtypes for which torch has only slow matrix
+/// products on this CPU (float16, and bfloat16 without bf16 instructions) are multiplied in float32
+/// and rounded once. Everything else is at::linear().
 ///
 /// - x: [..., inputs]. weight: [outputs, inputs]. bias: [outputs] or undefined.
 ANYACCEL_API at::Tensor training_linear(const at::Tensor& x, const at::Tensor& weight,
                                         const at::Tensor& bias = {});
+
+/// Return training_linear(gated_activation(gate_up), weight, bias), the last part of a feed-forward
+/// layer. Saves gate_up but not the activation, which the backward pass computes again.
+///
+/// - gate_up: [..., 2 * inner]. weight: [outputs, inner]. bias: [outputs] or undefined.
+ANYACCEL_API at::Tensor gated_linear(const at::Tensor& gate_up, GateActivation activation,
+                                     const at::Tensor& weight, const at::Tensor& bias = {});
 
 /// Options for linear_cross_entropy().
 struct LinearCrossEntropyOptions {

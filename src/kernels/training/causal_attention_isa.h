@@ -91,8 +91,7 @@ void causal_forward(const CausalHead<Real>& head, std::int64_t query, Real* scra
                 s);
   for (std::int64_t key = tile.first; key < tile.end; key += tile.most()) {
     const std::int64_t keys = tile.end - key < tile.most() ? tile.end - key : tile.most();
-    times_rows(head.k.at + key * head.k.row, head.k.row, keys, dim, s.packed, tile.width,
-               s.scores);
+    times_rows(head.k.at + key * head.k.row, head.k.row, keys, dim, s.packed, tile.width, s.scores);
     hide(tile, key, keys, s.scores);
     softmax_chunk<2>(keys, tile.width, s);
     if (key > tile.first) rescale_sums(tile.rows, dim, s);

@@ -17,9 +17,8 @@ void cross_entropy_rows([[maybe_unused]] Isa isa, const CrossEntropy<S>& pass, s
 }
 
 // NOLINTBEGIN(bugprone-macro-parentheses): types
-#define INSTANTIATE(S)                                                                \
-  template void cross_entropy_rows(Isa, const CrossEntropy<S>&, std::int64_t, std::int64_t) \
-      noexcept
+#define INSTANTIATE(S) \
+  template void cross_entropy_rows(Isa, const CrossEntropy<S>&, std::int64_t, std::int64_t) noexcept
 // NOLINTEND(bugprone-macro-parentheses)
 INSTANTIATE(float);
 INSTANTIATE(Bf16);

@@ -30,18 +30,19 @@ template <typename S>
 Real cap_and_maximum(S* logits, std::int64_t vocab, Real softcap) {
   Vec most = Vec::of(-infinity);
   const Vec cap = Vec::of(softcap), inverse = Vec::of(softcap > 0 ? 1 / softcap : 0);
-  each_vector(vocab, [&](std::int64_t i, std::int64_t n) __attribute__((always_inline)) {
-    if (softcap > 0)
-      store_some(cap * tanh_of(load_some(logits + i, n) * inverse), logits + i, n);
-    if (n == Vec::width) {
-      most = max_of(Vec::load(logits + i), most);
-    } else {
-      Real parts[Vec::width];
-      load_some(logits + i, n).store(parts);
-      for (std::int64_t k = n; k < Vec::width; ++k) parts[k] = -infinity;
-      most = max_of(Vec::load(parts), most);
-    }
-  });
+  each_vector(
+      vocab, [&](std::int64_t i, std::int64_t n) __attribute__((always_inline)) {
+        if (softcap > 0)
+          store_some(cap * tanh_of(load_some(logits + i, n) * inverse), logits + i, n);
+        if (n == Vec::width) {
+          most = max_of(Vec::load(logits + i), most);
+        } else {
+          Real parts[Vec::width];
+          load_some(logits + i, n).store(parts);
+          for (std::int64_t k = n; k < Vec::width; ++k) parts[k] = -infinity;
+          most = max_of(Vec::load(parts), most);
+        }
+      });
   return greatest(most);
 }
 
@@ -53,16 +54,17 @@ double sum_of_exp(const S* logits, std::int64_t vocab, Vec shift) {
     const std::int64_t count = vocab - first < summed_elements ? vocab - first : summed_elements;
     Vec part = Vec::of(0);
     Real rest = 0;
-    each_vector(count, [&](std::int64_t i, std::int64_t n) __attribute__((always_inline)) {
-      const Vec e = exp2_of((load_some(logits + first + i, n) + shift) * Vec::of(log2_e));
-      if (n == Vec::width) {
-        part = part + e;
-      } else {
-        Real parts[Vec::width];
-        e.store(parts);
-        for (std::int64_t k = 0; k < n; ++k) rest += parts[k];
-      }
-    });
+    each_vector(
+        count, [&](std::int64_t i, std::int64_t n) __attribute__((always_inline)) {
+          const Vec e = exp2_of((load_some(logits + first + i, n) + shift) * Vec::of(log2_e));
+          if (n == Vec::width) {
+            part = part + e;
+          } else {
+            Real parts[Vec::width];
+            e.store(parts);
+            for (std::int64_t k = 0; k < n; ++k) rest += parts[k];
+          }
+        });
     sum += static_cast<double>(total(part)) + static_cast<double>(rest);
   }
   return sum;
@@ -92,15 +94,16 @@ void cross_entropy(const CrossEntropy<S>& pass, std::int64_t begin, std::int64_t
     // The derivative of the soft cap is 1 - (z / softcap)^2 for the capped logit z.
     const Real bend = pass.softcap > 0 ? -1 / (pass.softcap * pass.softcap) : 0;
     const Vec bends = Vec::of(bend);
-    each_vector(vocab, [&](std::int64_t i, std::int64_t n) __attribute__((always_inline)) {
-      const Vec z = load_some(logits + i, n);
-      Vec grad = exp2_of((z + shift) * Vec::of(log2_e)) * scale;
-      if (bend != 0) grad = grad * Vec::fma(z * z, bends, Vec::of(1));
-      store_some(grad, logits + i, n);
-    });
+    each_vector(
+        vocab, [&](std::int64_t i, std::int64_t n) __attribute__((always_inline)) {
+          const Vec z = load_some(logits + i, n);
+          Vec grad = exp2_of((z + shift) * Vec::of(log2_e)) * scale;
+          if (bend != 0) grad = grad * Vec::fma(z * z, bends, Vec::of(1));
+          store_some(grad, logits + i, n);
+        });
     const Vec share = Vec::of(static_cast<Real>(
         __builtin_exp(static_cast<double>(at_label) - static_cast<double>(most)) / sum));
-    const Real slope = 1 + at_label * at_label * bend;
+    const Real slope = bend != 0 ? 1 + at_label * at_label * bend : 1;
     store_some((share + Vec::of(-1)) * Vec::of(pass.factor * slope), logits + label, 1);
   }
 }

@@ -48,15 +48,14 @@ void rotary_join_rows([[maybe_unused]] Isa isa, const RotaryRows<S>& pass, std::
 }
 
 // NOLINTBEGIN(bugprone-macro-parentheses): types
-#define INSTANTIATE(S)                                                                        \
-  template void rms_norm_rows(Isa, const RmsNorm<S>&, std::int64_t, std::int64_t) noexcept;   \
-  template void rms_norm_grad(Isa, const RmsNormGrad<S>&, std::int64_t, std::int64_t,         \
-                              RealOf<S>::type*) noexcept;                                     \
-  template void gated_rows(Isa, const GatedRows<S>&, std::int64_t, std::int64_t) noexcept;    \
-  template void gated_rows_grad(Isa, const GatedRows<S>&, const S*, S*, std::int64_t,         \
-                                std::int64_t) noexcept;                                       \
-  template void rotary_split_rows(Isa, const RotaryRows<S>&, std::int64_t, std::int64_t)      \
-      noexcept;                                                                               \
+#define INSTANTIATE(S)                                                                             \
+  template void rms_norm_rows(Isa, const RmsNorm<S>&, std::int64_t, std::int64_t) noexcept;        \
+  template void rms_norm_grad(Isa, const RmsNormGrad<S>&, std::int64_t, std::int64_t,              \
+                              RealOf<S>::type*) noexcept;                                          \
+  template void gated_rows(Isa, const GatedRows<S>&, std::int64_t, std::int64_t) noexcept;         \
+  template void gated_rows_grad(Isa, const GatedRows<S>&, const S*, S*, std::int64_t,              \
+                                std::int64_t) noexcept;                                            \
+  template void rotary_split_rows(Isa, const RotaryRows<S>&, std::int64_t, std::int64_t) noexcept; \
   template void rotary_join_rows(Isa, const RotaryRows<S>&, std::int64_t, std::int64_t) noexcept
 // NOLINTEND(bugprone-macro-parentheses)
 INSTANTIATE(float);

@@ -44,7 +44,8 @@ struct RmsNormGrad {
   S* to;  ///< gradient of `sum`
   Real offset;
 };
-/// Adds these rows' contributions to the weight's gradient, weight_grad[columns], unless it is null.
+/// Adds these rows' contributions to the weight's gradient, weight_grad[columns], unless it is
+/// null.
 template <typename S>
 void rms_norm_grad(Isa isa, const RmsNormGrad<S>& pass, std::int64_t begin, std::int64_t end,
                    typename RealOf<S>::type* weight_grad) noexcept;

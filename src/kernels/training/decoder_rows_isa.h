@@ -63,11 +63,12 @@ void gated_by(const GatedRows<S>& pass, std::int64_t begin, std::int64_t end) {
   for (std::int64_t row = begin; row < end; ++row) {
     const S* const from = pass.from + 2 * row * columns;
     S* const to = pass.to + row * columns;
-    each_vector(columns, [&](std::int64_t i, std::int64_t n) __attribute__((always_inline)) {
-      Vec value, slope;
-      gate_of<gate>(load_some(from + i, n), &value, &slope);
-      store_some(value * load_some(from + columns + i, n), to + i, n);
-    });
+    each_vector(
+        columns, [&](std::int64_t i, std::int64_t n) __attribute__((always_inline)) {
+          Vec value, slope;
+          gate_of<gate>(load_some(from + i, n), &value, &slope);
+          store_some(value * load_some(from + columns + i, n), to + i, n);
+        });
   }
 }
 
@@ -78,13 +79,14 @@ void gated_gradient_by(const GatedRows<S>& pass, const S* grad, S* grad_from, st
   for (std::int64_t row = begin; row < end; ++row) {
     const S* const from = pass.from + 2 * row * columns;
     S* const to = grad_from + 2 * row * columns;
-    each_vector(columns, [&](std::int64_t i, std::int64_t n) __attribute__((always_inline)) {
-      Vec value, slope;
-      gate_of<gate>(load_some(from + i, n), &value, &slope);
-      const Vec change = load_some(grad + row * columns + i, n);
-      store_some(change * slope * load_some(from + columns + i, n), to + i, n);
-      store_some(change * value, to + columns + i, n);
-    });
+    each_vector(
+        columns, [&](std::int64_t i, std::int64_t n) __attribute__((always_inline)) {
+          Vec value, slope;
+          gate_of<gate>(load_some(from + i, n), &value, &slope);
+          const Vec change = load_some(grad + row * columns + i, n);
+          store_some(change * slope * load_some(from + columns + i, n), to + i, n);
+          store_some(change * value, to + columns + i, n);
+        });
   }
 }
 
@@ -93,12 +95,13 @@ template <typename S>
 inline void rotate_head(const S* from, const Real* cos, const Real* sin, Real sign,
                         std::int64_t half, std::int64_t dim, S* to) {
   const Vec signs = Vec::of(sign);
-  each_vector(half, [&](std::int64_t i, std::int64_t n) __attribute__((always_inline)) {
-    const Vec c = load_some(cos + i, n), s = load_some(sin + i, n) * signs;
-    const Vec first = load_some(from + i, n), second = load_some(from + half + i, n);
-    store_some(Vec::fma(first, c, opposite(second * s)), to + i, n);
-    store_some(Vec::fma(second, c, first * s), to + half + i, n);
-  });
+  each_vector(
+      half, [&](std::int64_t i, std::int64_t n) __attribute__((always_inline)) {
+        const Vec c = load_some(cos + i, n), s = load_some(sin + i, n) * signs;
+        const Vec first = load_some(from + i, n), second = load_some(from + half + i, n);
+        store_some(Vec::fma(first, c, opposite(second * s)), to + i, n);
+        store_some(Vec::fma(second, c, first * s), to + half + i, n);
+      });
   for (std::int64_t i = 2 * half; i < dim; ++i) to[i] = from[i];
 }
 
@@ -151,27 +154,29 @@ void rms_norm(const RmsNorm<S>& pass, std::int64_t begin, std::int64_t end) {
     Vec squares = Vec::of(0);
     if (pass.residual) {
       S* const sum = pass.sum + at;
-      each_vector(columns, [&](std::int64_t i, std::int64_t n) __attribute__((always_inline)) {
-        store_some(load_some(from + i, n) + load_some(pass.residual + at + i, n), sum + i, n);
-        // Read the rounded sum, so that the norm of the stored sum is exact.
-        const Vec x = load_some(sum + i, n);
-        squares = Vec::fma(x, x, squares);
-      });
+      each_vector(
+          columns, [&](std::int64_t i, std::int64_t n) __attribute__((always_inline)) {
+            store_some(load_some(from + i, n) + load_some(pass.residual + at + i, n), sum + i, n);
+            // Read the rounded sum, so that the norm of the stored sum is exact.
+            const Vec x = load_some(sum + i, n);
+            squares = Vec::fma(x, x, squares);
+          });
       from = sum;
     } else {
-      each_vector(columns, [&](std::int64_t i, std::int64_t n) __attribute__((always_inline)) {
-        const Vec x = load_some(from + i, n);
-        squares = Vec::fma(x, x, squares);
-      });
+      each_vector(
+          columns, [&](std::int64_t i, std::int64_t n) __attribute__((always_inline)) {
+            const Vec x = load_some(from + i, n);
+            squares = Vec::fma(x, x, squares);
+          });
     }
-    const Real rstd =
-        inverse_square_root(total(squares) / static_cast<Real>(columns) + pass.eps);
+    const Real rstd = inverse_square_root(total(squares) / static_cast<Real>(columns) + pass.eps);
     pass.rstd[row] = rstd;
     const Vec scale = Vec::of(rstd);
-    each_vector(columns, [&](std::int64_t i, std::int64_t n) __attribute__((always_inline)) {
-      store_some(load_some(from + i, n) * scale * (load_some(pass.weight + i, n) + offset),
-                 pass.out + at + i, n);
-    });
+    each_vector(
+        columns, [&](std::int64_t i, std::int64_t n) __attribute__((always_inline)) {
+          store_some(load_some(from + i, n) * scale * (load_some(pass.weight + i, n) + offset),
+                     pass.out + at + i, n);
+        });
   }
 }
 
@@ -185,23 +190,24 @@ void rms_norm_gradient(const RmsNormGrad<S>& pass, std::int64_t begin, std::int6
     const Real rstd = pass.rstd[row];
     const Vec scale = Vec::of(rstd);
     Vec along = Vec::of(0);
-    each_vector(columns, [&](std::int64_t i, std::int64_t n) __attribute__((always_inline)) {
-      const Vec grad = load_some(pass.grad + at + i, n);
-      const Vec normal = load_some(pass.sum + at + i, n) * scale;
-      const Vec product = grad * normal;
-      along = Vec::fma(product, load_some(pass.weight + i, n) + offset, along);
-      if (weight_grad)
-        store_some(load_some(weight_grad + i, n) + product, weight_grad + i, n);
-    });
+    each_vector(
+        columns, [&](std::int64_t i, std::int64_t n) __attribute__((always_inline)) {
+          const Vec grad = load_some(pass.grad + at + i, n);
+          const Vec normal = load_some(pass.sum + at + i, n) * scale;
+          const Vec product = grad * normal;
+          along = Vec::fma(product, load_some(pass.weight + i, n) + offset, along);
+          if (weight_grad) store_some(load_some(weight_grad + i, n) + product, weight_grad + i, n);
+        });
     // The gradient has no component along x, because scaling x does not change the result.
     const Vec tilt = Vec::of(-total(along) / static_cast<Real>(columns) * rstd);
-    each_vector(columns, [&](std::int64_t i, std::int64_t n) __attribute__((always_inline)) {
-      const Vec scaled =
-          load_some(pass.grad + at + i, n) * (load_some(pass.weight + i, n) + offset);
-      Vec to = Vec::fma(load_some(pass.sum + at + i, n), tilt, scaled) * scale;
-      if (pass.plus) to = to + load_some(pass.plus + at + i, n);
-      store_some(to, pass.to + at + i, n);
-    });
+    each_vector(
+        columns, [&](std::int64_t i, std::int64_t n) __attribute__((always_inline)) {
+          const Vec scaled =
+              load_some(pass.grad + at + i, n) * (load_some(pass.weight + i, n) + offset);
+          Vec to = Vec::fma(load_some(pass.sum + at + i, n), tilt, scaled) * scale;
+          if (pass.plus) to = to + load_some(pass.plus + at + i, n);
+          store_some(to, pass.to + at + i, n);
+        });
   }
 }
 

@@ -31,6 +31,7 @@ using Rotary = std::tuple<Tensor, Tensor, Tensor>(const Tensor&, const Tensor&, 
 using Attention = Tensor(const Tensor&, const Tensor&, const Tensor&, double, std::int64_t,
                          const OptionalTensor&);
 using Linear = Tensor(const Tensor&, const Tensor&, const OptionalTensor&);
+using GatedLinear = Tensor(const Tensor&, std::int64_t, const Tensor&, const OptionalTensor&);
 using Loss = Tensor(const Tensor&, const Tensor&, const Tensor&, std::int64_t, double, double);
 
 OptionalTensor maybe(const Tensor& tensor) {
@@ -106,9 +107,8 @@ Tensor plain_loss(const Tensor& hidden, const Tensor& weight, const Tensor& labe
   const Tensor flat = labels.reshape({-1}).to(logits.device());
   const Tensor sum =
       at::cross_entropy_loss(logits, flat, {}, at::Reduction::Sum, options.ignore_index);
-  return options.divisor > 0
-             ? sum.div(options.divisor)
-             : sum.div(flat.ne(options.ignore_index).sum().to(sum.scalar_type()));
+  return options.divisor > 0 ? sum.div(options.divisor)
+                             : sum.div(flat.ne(options.ignore_index).sum().to(sum.scalar_type()));
 }
 
 }  // namespace
@@ -127,7 +127,8 @@ bool has_training_kernels(const Tensor& tensor) {
 }
 
 Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps, bool plus_one) {
-  if (!has_training_kernels(x) || !same_kind(x, weight)) return plain_norm(x, weight, eps, plus_one);
+  if (!has_training_kernels(x) || !same_kind(x, weight))
+    return plain_norm(x, weight, eps, plus_one);
   static const auto op = load_op<Norm>(builder, "training_rms_norm");
   return calling("rms_norm", [&] { return op.call(x, weight, eps, plus_one); });
 }
@@ -186,15 +187,24 @@ Tensor causal_attention(const Tensor& q, const Tensor& k, const Tensor& v,
   static const auto op = load_op<Attention>(builder, "training_attention");
   const double scale =
       options.scale ? *options.scale : 1 / std::sqrt(static_cast<double>(q.size(-1)));
-  return calling("causal_attention", [&] {
-    return op.call(q, k, v, scale, options.window, maybe(options.starts));
-  });
+  return calling("causal_attention",
+                 [&] { return op.call(q, k, v, scale, options.window, maybe(options.starts)); });
 }
 
 Tensor training_linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   if (!has_training_kernels(x) || !same_kind(x, weight)) return at::linear(x, weight, maybe(bias));
   static const auto op = load_op<Linear>(builder, "training_linear");
   return calling("training_linear", [&] { return op.call(x, weight, maybe(bias)); });
+}
+
+Tensor gated_linear(const Tensor& gate_up, GateActivation activation, const Tensor& weight,
+                    const Tensor& bias) {
+  if (!has_training_kernels(gate_up) || !same_kind(gate_up, weight))
+    return training_linear(gated_activation(gate_up, activation), weight, bias);
+  static const auto op = load_op<GatedLinear>(builder, "training_gated_linear");
+  return calling("gated_linear", [&] {
+    return op.call(gate_up, static_cast<std::int64_t>(activation), weight, maybe(bias));
+  });
 }
 
 Tensor linear_cross_entropy(const Tensor& hidden, const Tensor& weight, const Tensor& labels,

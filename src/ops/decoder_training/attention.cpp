@@ -29,7 +29,8 @@ void check_attention(const Tensor& q, const Tensor& k, const Tensor& v, std::int
     fail_argument(attention_name, "the head dimension is not supported", std::to_string(q.size(3)),
                   "a multiple of 16");
   if (window < 0)
-    fail_argument(attention_name, "the window is out of range", std::to_string(window), "0 or more");
+    fail_argument(attention_name, "the window is out of range", std::to_string(window),
+                  "0 or more");
 }
 
 struct Sequence {
@@ -104,8 +105,8 @@ Tensor make_heads(const Tensor& like, std::int64_t heads) {
 }
 
 template <typename T>
-Two forward_as(const Tensor& q, const Tensor& k, const Tensor& v, double scale,
-               std::int64_t window, const std::vector<Sequence>& sequences) {
+Two forward_as(const Tensor& q, const Tensor& k, const Tensor& v, double scale, std::int64_t window,
+               const std::vector<Sequence>& sequences) {
   Work<T> work{real_heads<T>(q), real_heads<T>(k), real_heads<T>(v), {}, {}, {}, {}, scale, window};
   const std::int64_t heads = q.size(1);
   work.out = make_heads(work.q, heads);
@@ -123,13 +124,13 @@ Two forward_as(const Tensor& q, const Tensor& k, const Tensor& v, double scale,
   const auto per_head = static_cast<std::int64_t>(tiles.size());
   const Isa isa = best_isa();
   const ScratchMemory<T> scratch(causal_attention_scratch(q.size(3)));
-  parallel_tasks(
-      q.size(0) * heads * per_head, scratch.threads(), [&](std::int64_t i, std::int64_t thread) {
-        const Tile& tile = tiles[static_cast<std::size_t>(i % per_head)];
-        const std::int64_t head = i / per_head;
-        causal_attention_tile(isa, work.head(head / heads, head % heads, tile.sequence), tile.query,
-                              scratch.of(thread));
-      });
+  parallel_tasks(q.size(0) * heads * per_head, scratch.threads(),
+                 [&](std::int64_t i, std::int64_t thread) {
+                   const Tile& tile = tiles[static_cast<std::size_t>(i % per_head)];
+                   const std::int64_t head = i / per_head;
+                   causal_attention_tile(isa, work.head(head / heads, head % heads, tile.sequence),
+                                         tile.query, scratch.of(thread));
+                 });
   return {work.out.to(q.scalar_type()), work.stats};
 }
 
@@ -138,14 +139,20 @@ Three backward_as(const Tensor& grad_out, const Tensor& q, const Tensor& k, cons
                   double scale, std::int64_t window, const std::vector<Sequence>& sequences,
                   const Tensor& out, const Tensor& stats_in) {
   const Tensor grad = real_heads<T>(grad_out), stats = stats_in.contiguous();
-  Work<T> work{real_heads<T>(q), real_heads<T>(k), real_heads<T>(v), real_heads<T>(out), stats, {},
-               {}, scale, window};
+  Work<T> work{real_heads<T>(q),
+               real_heads<T>(k),
+               real_heads<T>(v),
+               real_heads<T>(out),
+               stats,
+               {},
+               {},
+               scale,
+               window};
   // The kernel does not write to the output and the statistics.
   work.out_at = const_cast<T*>(work.out.template const_data_ptr<T>());
   work.stats_at = const_cast<T*>(stats.template const_data_ptr<T>());
   const std::int64_t batch = q.size(0), heads = q.size(1), kv_heads = k.size(1),
-                     group = heads / kv_heads,
-                     count = static_cast<std::int64_t>(sequences.size());
+                     group = heads / kv_heads, count = static_cast<std::int64_t>(sequences.size());
   const ScratchMemory<T> scratch(causal_attention_scratch(q.size(3)));
   // The query heads of a group add to the same keys. If there are too few groups for the threads,
   // each query head has gradients of its own.
@@ -161,18 +168,17 @@ Three backward_as(const Tensor& grad_out, const Tensor& q, const Tensor& k, cons
   auto* dk_at = dk.template mutable_data_ptr<T>();
   auto* dv_at = dv.template mutable_data_ptr<T>();
   const Isa isa = best_isa();
-  parallel_tasks(
-      batch * sums * count, scratch.threads(), [&](std::int64_t i, std::int64_t thread) {
-        const Sequence& sequence = sequences[static_cast<std::size_t>(i % count)];
-        const std::int64_t sum = i / count % sums, entry = i / count / sums;
-        for (std::int64_t head = sum * per_task; head < (sum + 1) * per_task; ++head)
-          causal_attention_grad(isa, work.head(entry, head, sequence),
-                                {rows_at<const T>(grad_at, grad, entry, head, sequence.first),
-                                 rows_at<T>(dq_at, dq, entry, head, sequence.first),
-                                 rows_at<T>(dk_at, dk, entry, sum, sequence.first),
-                                 rows_at<T>(dv_at, dv, entry, sum, sequence.first)},
-                                scratch.of(thread));
-      });
+  parallel_tasks(batch * sums * count, scratch.threads(), [&](std::int64_t i, std::int64_t thread) {
+    const Sequence& sequence = sequences[static_cast<std::size_t>(i % count)];
+    const std::int64_t sum = i / count % sums, entry = i / count / sums;
+    for (std::int64_t head = sum * per_task; head < (sum + 1) * per_task; ++head)
+      causal_attention_grad(isa, work.head(entry, head, sequence),
+                            {rows_at<const T>(grad_at, grad, entry, head, sequence.first),
+                             rows_at<T>(dq_at, dq, entry, head, sequence.first),
+                             rows_at<T>(dk_at, dk, entry, sum, sequence.first),
+                             rows_at<T>(dv_at, dv, entry, sum, sequence.first)},
+                            scratch.of(thread));
+  });
   const auto finish = [&](const Tensor& tensor) {
     const Tensor whole =
         split ? tensor.view({batch, kv_heads, group, q.size(2), q.size(3)}).sum(2) : tensor;

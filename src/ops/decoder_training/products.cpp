@@ -11,15 +11,24 @@
 #include "ops/shared/empty.h"
 #include "ops/shared/row_tasks.h"
 
+#if defined(__aarch64__) && defined(__linux__)
+#include <sys/auxv.h>
+#endif
+
 namespace anyaccel::ops {
 
 bool multiplies_fast(at::ScalarType type) {
   if (type == at::kFloat || type == at::kDouble) return true;
+  if (type != at::kBFloat16) return false;
 #if defined(__x86_64__)
-  // Without AVX-512, torch multiplies 16-bit matrices element by element.
-  return type == at::kBFloat16 && has_isa(Isa::avx512);
+  // CPUs with AMX have this feature too. Without it, oneDNN emulates bfloat16 with AVX-512, and
+  // multiplies element by element with AVX2.
+  return __builtin_cpu_supports("avx512bf16") != 0;
+#elif defined(__aarch64__) && defined(__linux__)
+  constexpr unsigned long hwcap2_bf16 = 1UL << 14;  // HWCAP2_BF16 in the Linux headers
+  return (::getauxval(AT_HWCAP2) & hwcap2_bf16) != 0;
 #else
-  return type == at::kBFloat16;
+  return false;
 #endif
 }
 
@@ -77,13 +86,9 @@ double losses_of(const Tensor& logits, const std::int64_t* labels, double softca
                  bool gradient, std::vector<double>& losses) {
   using Real = typename RealOf<S>::type;
   const std::int64_t rows = logits.size(0), vocab = logits.size(1);
-  const CrossEntropy<S> pass{vocab,
-                             write<S>(logits),
-                             labels,
-                             static_cast<Real>(softcap),
-                             static_cast<Real>(factor),
-                             gradient,
-                             losses.data()};
+  const CrossEntropy<S> pass{
+      vocab,    write<S>(logits), labels, static_cast<Real>(softcap), static_cast<Real>(factor),
+      gradient, losses.data()};
   const Isa isa = best_isa();
   parallel_tasks(rows, task_threads(), [&](std::int64_t row, std::int64_t) {
     cross_entropy_rows(isa, pass, row, row + 1);
@@ -104,7 +109,8 @@ Tensor wide_linear_forward(const Tensor& x, const Tensor& weight, const Optional
   if (is_given(bias)) {
     check_like(linear_name, "bias", *bias, x);
     if (bias->dim() != 1 || bias->size(0) != weight.size(0))
-      fail_argument(linear_name, "the shape of bias does not match weight", words(*bias), words(weight));
+      fail_argument(linear_name, "the shape of bias does not match weight", words(*bias),
+                    words(weight));
     out = at::addmm(bias->to(at::kFloat), rows, wide.t());
   } else {
     out = at::mm(rows, wide.t());
@@ -152,7 +158,8 @@ Three cross_entropy_forward(const Tensor& hidden_in, const Tensor& weight_in,
   hidden = hidden.to(product).contiguous();
   const Tensor weight = weight_in.to(product);
   const std::int64_t chunk =
-      std::min(std::max<std::int64_t>(1, count), std::max(least_rows, chunk_logits / std::max<std::int64_t>(1, vocab)));
+      std::min(std::max<std::int64_t>(1, count),
+               std::max(least_rows, chunk_logits / std::max<std::int64_t>(1, vocab)));
   const auto options = hidden.options();
   const Tensor none = empty({0}, hidden_in.options());
   const Tensor all_logits = empty({chunk, vocab}, options);

@@ -1,5 +1,5 @@
-// Registers torch.ops.anyaccel.training_{attention, linear, linear_cross_entropy}: schemas, meta
-// kernels and autograd.
+// Registers torch.ops.anyaccel.training_{attention, linear, gated_linear, linear_cross_entropy}:
+// schemas, meta kernels and autograd.
 #include "ATen/ops/linear.h"
 #include "ops/decoder_training/autograd.h"
 
@@ -83,8 +83,7 @@ class Linear : public Function<Linear> {
     const auto saved = context->get_saved_variables();
     const bool x_grad = context->needs_input_grad(0), weight_grad = context->needs_input_grad(1);
     // A tensor that was not given has no index.
-    const bool bias_grad =
-        context->saved_data["bias"].toBool() && context->needs_input_grad(2);
+    const bool bias_grad = context->saved_data["bias"].toBool() && context->needs_input_grad(2);
     const auto [x, weight, bias] =
         op.call(grads[0], saved[0], saved[1], x_grad, weight_grad, bias_grad);
     return {x_grad ? x : Tensor(), weight_grad ? weight : Tensor(), bias_grad ? bias : Tensor()};
@@ -111,6 +110,59 @@ Three linear_backward_meta(const Tensor& /*grad_out*/, const Tensor& x, const Te
                            bool x_grad, bool weight_grad, bool bias_grad) {
   return {x_grad ? like(x) : nothing_like(x), weight_grad ? like(weight) : nothing_like(x),
           bias_grad ? at::empty_symint({weight.sym_size(0)}, x.options()) : nothing_like(x)};
+}
+
+using GatedForward = Tensor(const Tensor&, Int);
+using GatedBackward = Tensor(const Tensor&, const Tensor&, Int);
+
+const auto& activation_op() {
+  static const auto op = find<GatedForward>("anyaccel::_training_gated_activation_forward");
+  return op;
+}
+
+/// A gated activation and a linear layer. Saves only the input of the activation.
+class GatedLinear : public Function<GatedLinear> {
+ public:
+  static Tensor forward(AutogradContext* context, const Tensor& gate_up, Int activation,
+                        const Tensor& weight, const OptionalTensor& bias) {
+    const at::AutoDispatchBelowADInplaceOrView below;
+    context->save_for_backward({gate_up, weight});
+    context->saved_data["activation"] = activation;
+    context->saved_data["bias"] = is_given(bias);
+    return ops::linear(activation_op().call(gate_up, activation), weight, bias);
+  }
+  static variable_list backward(AutogradContext* context, variable_list grads) {
+    static const auto activation_backward =
+        find<GatedBackward>("anyaccel::_training_gated_activation_backward");
+    static const auto linear_backward = find<LinearBackward>("anyaccel::_training_linear_backward");
+    const auto saved = context->get_saved_variables();
+    const Int activation = context->saved_data["activation"].toInt();
+    const bool x_grad = context->needs_input_grad(0), weight_grad = context->needs_input_grad(1);
+    // A tensor that was not given has no index.
+    const bool bias_grad = context->saved_data["bias"].toBool() && context->needs_input_grad(2);
+    const Tensor inner = activation_op().call(saved[0], activation);
+    Tensor to_inner, to_weight, to_bias;
+    if (is_slow(inner)) {
+      std::tie(to_inner, to_weight, to_bias) =
+          linear_backward.call(grads[0], inner, saved[1], x_grad, weight_grad, bias_grad);
+    } else {
+      const Tensor grad = grads[0].reshape({-1, saved[1].size(0)});
+      if (x_grad) to_inner = grad.mm(saved[1]).view(inner.sizes());
+      if (weight_grad) to_weight = grad.t().mm(inner.view({-1, saved[1].size(1)}));
+      if (bias_grad) to_bias = grad.sum(0);
+    }
+    return {x_grad ? activation_backward.call(to_inner, saved[0], activation) : Tensor(), Tensor(),
+            weight_grad ? to_weight : Tensor(), bias_grad ? to_bias : Tensor()};
+  }
+};
+
+Tensor gated_linear(const Tensor& gate_up, Int activation, const Tensor& weight,
+                    const OptionalTensor& bias) {
+  return ops::linear(activation_op().call(gate_up, activation), weight, bias);
+}
+Tensor gated_linear_autograd(const Tensor& gate_up, Int activation, const Tensor& weight,
+                             const OptionalTensor& bias) {
+  return GatedLinear::apply(gate_up, activation, weight, bias);
 }
 
 using LossForward = Three(const Tensor&, const Tensor&, const Tensor&, Int, double, double, bool,
@@ -151,8 +203,8 @@ class Loss : public Function<Loss> {
 
 Tensor loss(const Tensor& hidden, const Tensor& weight, const Tensor& labels, Int ignore_index,
             double divisor, double softcap) {
-  return std::get<0>(loss_forward_op().call(hidden, weight, labels, ignore_index, divisor, softcap,
-                                            false, false));
+  return std::get<0>(
+      loss_forward_op().call(hidden, weight, labels, ignore_index, divisor, softcap, false, false));
 }
 Tensor loss_autograd(const Tensor& hidden, const Tensor& weight, const Tensor& labels,
                      Int ignore_index, double divisor, double softcap) {
@@ -179,6 +231,9 @@ TORCH_LIBRARY_FRAGMENT(anyaccel, m) {
       "_training_attention_backward(Tensor grad_out, Tensor q, Tensor k, Tensor v, float scale, "
       "int window, Tensor? starts, Tensor out, Tensor stats) -> (Tensor, Tensor, Tensor)");
   m.def("training_linear(Tensor x, Tensor weight, Tensor? bias=None) -> Tensor");
+  m.def(
+      "training_gated_linear(Tensor gate_up, int activation, Tensor weight, Tensor? bias=None) -> "
+      "Tensor");
   m.def("_training_linear_forward(Tensor x, Tensor weight, Tensor? bias) -> Tensor");
   m.def(
       "_training_linear_backward(Tensor grad_out, Tensor x, Tensor weight, bool x_grad, bool "
@@ -196,6 +251,7 @@ TORCH_LIBRARY_FRAGMENT(anyaccel, m) {
 TORCH_LIBRARY_IMPL(anyaccel, CompositeExplicitAutograd, m) {
   m.impl("training_attention", attention);
   m.impl("training_linear", linear);
+  m.impl("training_gated_linear", gated_linear);
   m.impl("training_linear_cross_entropy", loss);
 }
 
@@ -218,6 +274,7 @@ TORCH_LIBRARY_IMPL(anyaccel, Meta, m) {
 TORCH_LIBRARY_IMPL(anyaccel, Autograd, m) {
   m.impl("training_attention", attention_autograd);
   m.impl("training_linear", linear_autograd);
+  m.impl("training_gated_linear", gated_linear_autograd);
   m.impl("training_linear_cross_entropy", loss_autograd);
   for (const char* name :
        {"_training_attention_forward", "_training_attention_backward", "_training_linear_forward",

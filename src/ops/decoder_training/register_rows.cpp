@@ -36,10 +36,9 @@ class Norm : public Function<Norm> {
     // Tensors that were not given have no index.
     const auto weight = static_cast<std::size_t>(context->saved_data["weight"].toInt());
     const bool weight_grad = context->needs_input_grad(weight);
-    const auto [to, to_weight] =
-        op.call(or_nullopt(grads[0]), grads.size() > 1 ? or_nullopt(grads[1]) : std::nullopt,
-                saved[0], saved[1], saved[2], context->saved_data["plus_one"].toBool(),
-                weight_grad);
+    const auto [to, to_weight] = op.call(
+        or_nullopt(grads[0]), grads.size() > 1 ? or_nullopt(grads[1]) : std::nullopt, saved[0],
+        saved[1], saved[2], context->saved_data["plus_one"].toBool(), weight_grad);
     return {context->needs_input_grad(0) ? to : Tensor(),
             weight == 2 && context->needs_input_grad(1) ? to : Tensor(),
             weight_grad ? to_weight : Tensor(), Tensor(), Tensor()};

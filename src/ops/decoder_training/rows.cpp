@@ -24,7 +24,8 @@ void check_norm(const Tensor& x, const Tensor& weight) {
   check_on_host(norm_name, "x", x);
   check_like(norm_name, "weight", weight, x);
   if (x.dim() == 0 || weight.dim() != 1 || weight.size(0) != x.size(-1))
-    fail_argument(norm_name, "the shape of weight does not match x", words(weight) + " for " + words(x),
+    fail_argument(norm_name, "the shape of weight does not match x",
+                  words(weight) + " for " + words(x),
                   "one weight per element of the last dimension");
 }
 
@@ -62,8 +63,8 @@ Gate gate_of(std::int64_t activation) {
 void check_gate_up(const Tensor& gate_up) {
   check_on_host(gated_name, "gate_up", gate_up);
   if (gate_up.dim() == 0 || gate_up.size(-1) % 2)
-    fail_argument(gated_name, "the last dimension cannot be halved",
-                  words(gate_up), "[..., 2 * inner]");
+    fail_argument(gated_name, "the last dimension cannot be halved", words(gate_up),
+                  "[..., 2 * inner]");
 }
 
 constexpr const char* rotary_name = "training_rotary_split";
@@ -85,15 +86,16 @@ struct RotarySizes {
 
 void check_tables(const Tensor& like, const Tensor& cos, const Tensor& sin, const RotarySizes& n) {
   const auto fits = [&](const Tensor& table) {
-    return table.scalar_type() == real_type(like.scalar_type()) &&
-           table.sizes() == cos.sizes() && 2 * n.half <= n.dim &&
+    return table.scalar_type() == real_type(like.scalar_type()) && table.sizes() == cos.sizes() &&
+           2 * n.half <= n.dim &&
            ((table.dim() == 2 && table.size(0) == n.time) ||
             (table.dim() == 3 && table.size(0) == n.batch && table.size(1) == n.time));
   };
   for (const Tensor* table : {&cos, &sin}) {
     check_dense_on(rotary_name, "a table", *table, like);
     if (!fits(*table))
-      fail_argument(rotary_name, "the tables do not match qkv", words(*table) + " for " + words(like),
+      fail_argument(rotary_name, "the tables do not match qkv",
+                    words(*table) + " for " + words(like),
                     "float32 (float64 for float64) of size [time, half] or [batch, time, half], "
                     "with half <= head_dim / 2");
   }
@@ -165,18 +167,16 @@ Two rms_norm_backward(const OptionalTensor& grad_out, const OptionalTensor& grad
                plus = is_given(grad_sum) ? grad_sum->contiguous() : Tensor();
   check_like(norm_name, "the gradient", grad, sum);
   if (grad.sizes() != sum.sizes() || (plus.defined() && plus.sizes() != sum.sizes()))
-    fail_argument(norm_name, "the shape of the gradient differs from x", words(grad),
-                  words(sum));
+    fail_argument(norm_name, "the shape of the gradient differs from x", words(grad), words(sum));
   const std::int64_t rows = rows_of(sum), columns = sum.size(-1);
-  Tensor to = empty_like_rows(sum),
-         to_weight = empty({0}, sum.options());
+  Tensor to = empty_like_rows(sum), to_weight = empty({0}, sum.options());
   const Isa isa = best_isa();
   for_element(norm_name, sum, [&](auto element) {
     using S = decltype(element);
     using Real = typename RealOf<S>::type;
-    const RmsNormGrad<S> pass{columns,          read<S>(grad),   read<S>(plus),
-                              read<S>(sum),     read<S>(weight), read<Real>(rstd),
-                              write<S>(to),     plus_one ? Real{1} : Real{0}};
+    const RmsNormGrad<S> pass{
+        columns,         read<S>(grad),    read<S>(plus), read<S>(sum),
+        read<S>(weight), read<Real>(rstd), write<S>(to),  plus_one ? Real{1} : Real{0}};
     TaskSums<Real> sums(weight_grad ? rows : 0, columns);
     parallel_rows(rows, columns,
                   [&](std::int64_t begin, std::int64_t end, std::int64_t, std::int64_t task) {
@@ -211,8 +211,8 @@ Tensor gated_backward(const Tensor& grad_out, const Tensor& gate_up_in, std::int
   check_gate_up(gate_up_in);
   check_like(gated_name, "the gradient", grad_out, gate_up_in);
   if (2 * grad_out.numel() != gate_up_in.numel())
-    fail_argument(gated_name, "the shape of the gradient is wrong",
-                  words(grad_out), "half of " + words(gate_up_in));
+    fail_argument(gated_name, "the shape of the gradient is wrong", words(grad_out),
+                  "half of " + words(gate_up_in));
   const Gate gate = gate_of(activation);
   const Tensor gate_up = gate_up_in.contiguous(), grad = grad_out.contiguous();
   const std::int64_t columns = gate_up.size(-1) / 2;
@@ -239,8 +239,8 @@ Three rotary_forward(const Tensor& qkv_in, const Tensor& cos_in, const Tensor& s
                       std::to_string(kv_heads) + " key heads",
                   "[batch, time, (heads + 2 * kv_heads) * head_dim]");
   const Tensor qkv = qkv_in.contiguous(), cos = cos_in.contiguous(), sin = sin_in.contiguous();
-  const RotarySizes n{qkv.size(0),       qkv.size(1), heads, kv_heads, qkv.size(2) / all,
-                      cos.dim() ? cos.size(-1) : 0};
+  const RotarySizes n{qkv.size(0), qkv.size(1),       heads,
+                      kv_heads,    qkv.size(2) / all, cos.dim() ? cos.size(-1) : 0};
   check_tables(qkv, cos, sin, n);
   const auto make = [&](std::int64_t count) {
     return empty({n.batch, n.time, count, n.dim}, qkv.options()).transpose(1, 2);
@@ -266,10 +266,12 @@ Tensor rotary_backward(const Tensor& grad_q, const Tensor& grad_k, const Tensor&
   if (grad_q.dim() != 4 || grad_k.dim() != 4 || grad_k.sizes() != grad_v.sizes() ||
       grad_k.size(0) != grad_q.size(0) || grad_k.size(2) != grad_q.size(2) ||
       grad_k.size(3) != grad_q.size(3))
-    fail_argument(rotary_name, "the shapes of the gradients do not match", words(grad_k), words(grad_q));
+    fail_argument(rotary_name, "the shapes of the gradients do not match", words(grad_k),
+                  words(grad_q));
   const Tensor q = with_dense_rows(grad_q), k = with_dense_rows(grad_k),
                v = with_dense_rows(grad_v), cos = cos_in.contiguous(), sin = sin_in.contiguous();
-  const RotarySizes n{q.size(0), q.size(2), q.size(1), k.size(1), q.size(3), cos.dim() ? cos.size(-1) : 0};
+  const RotarySizes n{q.size(0), q.size(2), q.size(1),
+                      k.size(1), q.size(3), cos.dim() ? cos.size(-1) : 0};
   check_tables(q, cos, sin, n);
   Tensor to = empty({n.batch, n.time, (n.heads + 2 * n.kv_heads) * n.dim}, q.options());
   const Isa isa = best_isa();

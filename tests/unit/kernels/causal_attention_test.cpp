@@ -23,17 +23,16 @@ std::vector<Result> attention_of(Isa isa, std::int64_t length, std::int64_t dim,
   Numbers<T> q(size, 1), k(size, 2), v(size, 3), grad(size, 4), out(size), dq(size), dk(size),
       dv(size), stats(2 * length);
   for (std::int64_t i = 0; i < size; ++i) dk.at(i) = dv.at(i) = 1;  // the kernel adds to them
-  const CausalHead<T> head{{q.data(), row}, {k.data(), row}, {v.data(), row},   length, dim,
-                           window,          static_cast<T>(0.25), {out.data(), row}, stats.data()};
+  const CausalHead<T> head{
+      {q.data(), row}, {k.data(), row},      {v.data(), row},   length,      dim,
+      window,          static_cast<T>(0.25), {out.data(), row}, stats.data()};
   const auto scratch = aligned<T>(causal_attention_scratch(dim));
   for (std::int64_t query = 0; query < length; query += causal_tile)
     causal_attention_tile(isa, head, query, scratch.get());
-  causal_attention_grad(isa, head,
-                        CausalHeadGrad<T>{{grad.data(), row},
-                                          {dq.data(), row},
-                                          {dk.data(), row},
-                                          {dv.data(), row}},
-                        scratch.get());
+  causal_attention_grad(
+      isa, head,
+      CausalHeadGrad<T>{{grad.data(), row}, {dq.data(), row}, {dk.data(), row}, {dv.data(), row}},
+      scratch.get());
   std::vector<Result> results;
   keep(&results, "out", out, false);
   keep(&results, "dq", dq, false);
@@ -46,9 +45,8 @@ std::vector<Result> attention_of(Isa isa, std::int64_t length, std::int64_t dim,
 struct Shape {
   std::int64_t length, dim, window;
 };
-const Shape shapes[] = {{1, 16, 0},   {3, 32, 2},   {33, 48, 0},  {64, 64, 1},
-                        {65, 16, 0},  {300, 32, 0}, {600, 16, 0}, {600, 16, 300},
-                        {200, 16, 64}, {200, 16, 65}};
+const Shape shapes[] = {{1, 16, 0},   {3, 32, 2},   {33, 48, 0},    {64, 64, 1},   {65, 16, 0},
+                        {300, 32, 0}, {600, 16, 0}, {600, 16, 300}, {200, 16, 64}, {200, 16, 65}};
 
 // Fails if the kernel for any instruction set is wrong. Covers tiles, chunks of keys and windows.
 TEST(CausalAttention, InstructionSetsAgreeWithDouble) {

@@ -38,9 +38,9 @@ void add_norms(std::vector<Result>* out, Isa isa, std::int64_t columns, bool res
   Numbers<Real> given(rows), to_weight(columns);
   for (std::int64_t i = 0; i < rows; ++i) given.at(i) = static_cast<Real>(0.75);
   for (std::int64_t i = 0; i < columns; ++i) to_weight.at(i) = 1;
-  const RmsNormGrad<S> pass{columns,      grad.data(),  residual ? plus.data() : nullptr,
-                            x.data(),     weight.data(), given.data(),
-                            to.data(),    static_cast<Real>(offset)};
+  const RmsNormGrad<S> pass{
+      columns,      grad.data(), residual ? plus.data() : nullptr, x.data(), weight.data(),
+      given.data(), to.data(),   static_cast<Real>(offset)};
   rms_norm_grad(isa, pass, 1, rows, to_weight.data());
   keep(out, "norm's gradient", to, true);
   keep(out, "weight's gradient", to_weight, false);
@@ -67,13 +67,13 @@ void add_rotations(std::vector<Result>* out, Isa isa, std::int64_t half) {
   using Real = typename RealOf<S>::type;
   const std::int64_t time = 3, dim = 2 * half + 3, batch = 2, width = 4 * dim;
   Numbers<Real> cos(time * half, 8), sin(time * half, 9);
-  Numbers<S> fused(batch * time * width, 10), back(batch * time * width),
-      q(batch * time * 2 * dim), k(batch * time * dim), v(batch * time * dim);
+  Numbers<S> fused(batch * time * width, 10), back(batch * time * width), q(batch * time * 2 * dim),
+      k(batch * time * dim), v(batch * time * dim);
   const auto heads = [&](Numbers<S>& numbers, std::int64_t count) {
     return HeadRows<S>{numbers.data(), time * count * dim, count * dim, dim, count};
   };
-  RotaryRows<S> pass{time,       dim,          half,        time,        cos.data(), sin.data(),
-                     fused.data(), heads(q, 2), heads(k, 1), heads(v, 1)};
+  RotaryRows<S> pass{time,       dim,          half,        time,        cos.data(),
+                     sin.data(), fused.data(), heads(q, 2), heads(k, 1), heads(v, 1)};
   rotary_split_rows(isa, pass, 1, batch * time);
   keep(out, "query", q, true);
   keep(out, "key", k, true);
@@ -94,8 +94,9 @@ void add_losses(std::vector<Result>* out, Isa isa, std::int64_t vocab, double so
   std::vector<std::int64_t> labels;
   for (std::int64_t i = 0; i < rows; ++i) labels.push_back(i * 7919 % vocab);
   Numbers<double> losses(rows);
-  CrossEntropy<S> pass{vocab, logits.data(), labels.data(), static_cast<Real>(softcap),
-                       static_cast<Real>(0.5), false, losses.data()};
+  CrossEntropy<S> pass{
+      vocab, logits.data(), labels.data(), static_cast<Real>(softcap), static_cast<Real>(0.5),
+      false, losses.data()};
   if (softcap == 0) {
     cross_entropy_rows(isa, pass, 1, rows);
     keep(out, "loss", losses, false);
@@ -152,8 +153,8 @@ TEST(TrainingKernels, DoubleAgreesWithPlainLoops) {
     EXPECT_NEAR(out[i], (x[i] + more[i]) / std::sqrt(squares + 1e-3) * (weight[i] + 1), 1e-12);
 
   Numbers<double> gate_up(2 * columns, 4), gated(columns);
-  gated_rows(Isa::scalar,
-             GatedRows<double>{columns, gate_up.data(), gated.data(), Gate::silu}, 0, 1);
+  gated_rows(Isa::scalar, GatedRows<double>{columns, gate_up.data(), gated.data(), Gate::silu}, 0,
+             1);
   for (std::int64_t i = 0; i < columns; ++i)
     EXPECT_NEAR(gated[i], gate_up[i] / (1 + std::exp(-gate_up[i])) * gate_up[columns + i], 1e-12);
 

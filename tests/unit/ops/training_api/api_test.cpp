@@ -1,5 +1,5 @@
-// Compares the C++ functions for training with the same functions made of torch's ops, which tensors
-// that the op does not support use. tests/python compares the op with float64 references.
+// Compares the C++ functions for training with the same functions made of torch's ops, which
+// tensors that the op does not support use. tests/python compares the op with float64 references.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/allclose.h>
 #include <ATen/ops/arange.h>
@@ -87,8 +87,9 @@ TEST(Training, GatedActivations) {
     }
     return gate.clamp_min(0).square();
   };
-  for (const auto activation : {GateActivation::silu, GateActivation::gelu,
-                                GateActivation::gelu_tanh, GateActivation::relu, GateActivation::relu2})
+  for (const auto activation :
+       {GateActivation::silu, GateActivation::gelu, GateActivation::gelu_tanh, GateActivation::relu,
+        GateActivation::relu2})
     compare([&](const auto& v) { return std::vector{gated_activation(v[0], activation)}; },
             [&](const auto& v) {
               return std::vector{plain(activation, v[0].narrow(1, 0, 9)) * v[0].narrow(1, 9, 9)};
@@ -125,8 +126,7 @@ TEST(Training, FallbackOfAttentionAgrees) {
       {.scale = 0.3, .window = 7},
       {.scale = 0.3, .window = 9, .starts = at::tensor(std::vector<std::int64_t>{0, 5, 33})}};
   for (const auto& options : all) {
-    const Tensor ours =
-        causal_attention(padded(q), padded(k), padded(v), options).narrow(3, 0, 24);
+    const Tensor ours = causal_attention(padded(q), padded(k), padded(v), options).narrow(3, 0, 24);
     EXPECT_TRUE(at::allclose(ours, causal_attention(q, k, v, options), 1e-4, 1e-5));
   }
 }
@@ -159,9 +159,21 @@ TEST(Training, Linear) {
           [](const auto& v) { return std::vector{v[0].matmul(v[1].t()) + v[2]}; },
           {at::randn({3, 4, 6}), at::randn({5, 6}), at::randn({5})});
   const Tensor x = at::randn({8, 64}), weight = at::randn({32, 64});
-  EXPECT_TRUE(at::allclose(
-      training_linear(x.to(at::kBFloat16), weight.to(at::kBFloat16)).to(at::kFloat),
-      x.matmul(weight.t()), 0.05, 0.3));
+  EXPECT_TRUE(
+      at::allclose(training_linear(x.to(at::kBFloat16), weight.to(at::kBFloat16)).to(at::kFloat),
+                   x.matmul(weight.t()), 0.05, 0.3));
+}
+
+TEST(Training, GatedLinear) {
+  compare(
+      [](const auto& v) {
+        return std::vector{gated_linear(v[0], GateActivation::silu, v[1], v[2])};
+      },
+      [](const auto& v) {
+        const Tensor gate = v[0].narrow(1, 0, 6);
+        return std::vector{(gate * gate.sigmoid() * v[0].narrow(1, 6, 6)).matmul(v[1].t()) + v[2]};
+      },
+      {at::randn({4, 12}), at::randn({5, 6}), at::randn({5})});
 }
 
 // Fails if an error of the op is not converted to ours.
