@@ -75,8 +75,8 @@ int main(int argc, char** argv) {
   }
   const std::string kind = argv[2];
   const std::int64_t batch = std::stoll(argv[4]), steps = std::stoll(argv[5]);
-  CausalLM model = CausalLM::from_pretrained(
-      argv[1], {.dtype = kind == "fp32" ? at::kFloat : at::kBFloat16});
+  CausalLM model =
+      CausalLM::from_pretrained(argv[1], {.dtype = kind == "fp32" ? at::kFloat : at::kBFloat16});
   if (std::string(argv[3]) == "lora")
     inject_adapter(model, {.r = 16, .lora_alpha = 32, .target_modules = {"all-linear"}});
   model->train();

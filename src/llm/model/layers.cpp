@@ -218,6 +218,12 @@ at::Tensor feed_forward(const LayerWeights& layer, const ModelConfig& config, co
   if (layer.router.defined()) return run_experts(layer, config, x);
   const at::Tensor gate_up = project(x, layer.gate_up, layer.gate_up_parts, layer.gate_up_scales,
                                      layer.gate_up_bias, layer, &LayerAdapters::gate_up, dropout);
+  // Saves the activation's input only.
+  if (config.gated && !layer.down_scales.scales.defined() &&
+      (!layer.adapters || layer.adapters->down.empty()) && trains_by_op(gate_up))
+    return ops::gated_linear(gate_up,
+                             static_cast<ops::GateActivation>(op_activation(config.activation)),
+                             layer.down, layer.down_bias);
   const at::Tensor inner = config.gated ? activate_gate(gate_up, config.activation)
                                         : activate(gate_up, config.activation);
   return project(inner, layer.down, {}, layer.down_scales, layer.down_bias, layer,
