@@ -23,7 +23,7 @@ CASES = [
     ("Llama", {}, []),
     ("Llama", dict(attention_bias=True, mlp_bias=True), ["k_proj", "o_proj", "up_proj"]),
     ("Qwen3", dict(head_dim=16), ["all-linear"]),
-    ("Phi3", {}, []),
+    ("Phi3", {}, ["qkv_proj"]),
     ("Phi3", {}, ["o_proj", "gate_up_proj", "down_proj"]),
     ("Gemma3Text", dict(head_dim=8, sliding_window=6, layer_types=["sliding_attention", "full_attention", "sliding_attention"]), []),
     ("Mixtral", dict(num_local_experts=4), ["q_proj", "k_proj", "v_proj", "o_proj"]),

@@ -23,8 +23,8 @@ struct LoraConfig {
   double lora_alpha = 8;      ///< the adapter's output is multiplied by lora_alpha / r
   double lora_dropout = 0.0;  ///< dropout on the adapter's input in training mode, in [0, 1)
   /// Modules to adapt: full names or last parts of names, for example "q_proj". "all-linear": all
-  /// linear layers except the head. Empty: PEFT's default for the family, for example q_proj and
-  /// v_proj for Llama.
+  /// linear layers except the head. Empty: q_proj and v_proj, or the matrix that contains them
+  /// (c_attn, qkv_proj).
   std::vector<std::string> target_modules = {};
   /// Multiply by lora_alpha / sqrt(r) instead (Kalajdzievski, 2023, arXiv:2312.03732).
   bool use_rslora = false;

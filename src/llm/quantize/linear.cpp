@@ -109,17 +109,16 @@ at::Tensor product_in_pieces(const at::Tensor& gradient, const at::Tensor& weigh
 class QuantizedLinear : public torch::autograd::Function<QuantizedLinear> {
  public:
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x,
-                            const at::Tensor& weight, const at::Tensor& scales,
-                            const at::Tensor& zeros) {
-    context->save_for_backward({weight, scales, zeros});
-    return linear_in_pieces(x, weight, {scales, zeros}, {});
+                            const at::Tensor& weight, const Scales& scales) {
+    context->save_for_backward({weight, scales.scales, scales.zeros});
+    return linear_in_pieces(x, weight, scales, {});
   }
 
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                  const torch::autograd::variable_list& gradients) {
     const auto saved = context->get_saved_variables();
     return {product_in_pieces(gradients[0], saved[0], {saved[1], saved[2]}), at::Tensor(),
-            at::Tensor(), at::Tensor()};
+            at::Tensor()};
   }
 };
 
@@ -199,7 +198,7 @@ at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const Scales& s
   if (integers && !gradient && rows <= max_integer_rows && has_integer_ops(weight))
     return linear_by_op(x, weight, scales, bias);
   if (integers && gradient) {
-    const at::Tensor out = QuantizedLinear::apply(x, weight, scales.scales, scales.zeros);
+    const at::Tensor out = QuantizedLinear::apply(x, weight, scales);
     return bias.defined() ? out.add(bias) : out;
   }
   if (integers || (!gradient && rows >= many_rows && is_slow(weight.scalar_type())))

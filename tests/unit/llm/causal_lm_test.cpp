@@ -77,14 +77,19 @@ TEST(TokenBatch, Positions) {
   EXPECT_EQ(make_batch(in, opt, c10::Device(c10::kCPU)).lengths, (List{3, 2}));
 }
 
+/// Compares the largest difference with the largest value.
+void expect_close(const at::Tensor& got, const at::Tensor& want) {
+  EXPECT_LT(got.sub(want).abs().max().item<double>(), 1e-4 * want.abs().max().item<double>());
+}
+
 // Fails if the loss in chunks, its gradients or its soft cap differ from the loss of all logits.
-// The vocabulary is so large that three chunks are needed.
+// The vocabulary is so large that two chunks are needed, of 279 and of 21 tokens.
 TEST(LinearCrossEntropy, EqualsDenseLoss) {
   for (const double cap : {0.0, 4.0}) {
     for (const double divisor : {0.0, 17.0}) {
       at::Tensor hidden = at::randn({300, 3}).set_requires_grad(true);
-      at::Tensor head = at::randn({140000, 3}).set_requires_grad(true);
-      const at::Tensor targets = at::randint(140000, {300}, at::kLong);
+      at::Tensor head = at::randn({60000, 3}).set_requires_grad(true);
+      const at::Tensor targets = at::randint(60000, {300}, at::kLong);
       targets.narrow(0, 100, 50).fill_(-100);
       at::Tensor logits = hidden.matmul(head.t());
       if (cap > 0) logits = logits.div(cap).tanh().mul(cap);
@@ -96,8 +101,8 @@ TEST(LinearCrossEntropy, EqualsDenseLoss) {
       const at::Tensor got = linear_cross_entropy(hidden, head, {}, targets, cap, divisor);
       got.mul(3).backward();
       EXPECT_NEAR(got.item<double>(), want.item<double>(), 1e-4);
-      EXPECT_TRUE(at::allclose(hidden.grad(), of_hidden, 1e-4, 1e-6));
-      EXPECT_TRUE(at::allclose(head.grad(), of_head, 1e-4, 1e-7));
+      expect_close(hidden.grad(), of_hidden);
+      expect_close(head.grad(), of_head);
     }
   }
 }
