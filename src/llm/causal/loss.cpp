@@ -127,7 +127,8 @@ at::Tensor linear_cross_entropy(const at::Tensor& hidden, const at::Tensor& head
   if (!scales.scales.defined() && head.scalar_type() == hidden.scalar_type() && targets.is_cpu() &&
       ops::has_training_kernels(hidden))
     return ops::linear_cross_entropy(
-        hidden, head, targets, {.ignore_index = ignored, .divisor = divisor, .softcap = softcap});
+        hidden, head, targets,
+        {.ignore_index = ignored_label, .divisor = divisor, .softcap = softcap});
   const bool gradient = c10::GradMode::is_enabled();
   return LinearCrossEntropy::apply(
       hidden, head,
