@@ -16,8 +16,8 @@ TESTS = ("decoder", "decoder_cuda", "decoder_integers", "evoformer_attn", "fp_qu
          "spatial_inference", "transformer", "transformer_layer")
 # Builders that a report covers without the source tree, which would list them.
 BUILDERS = ("AsyncIOBuilder", "CCLCommBuilder", "CPUAdagradBuilder", "CPUAdamBuilder", "CPULionBuilder", "DecoderInferenceBuilder",
-            "EvoformerAttnBuilder", "FPQuantizerBuilder", "FusedAdamBuilder", "FusedLambBuilder", "FusedLionBuilder",
-            "InferenceBuilder", "InferenceCoreBuilder", "PinMemoryBuilder", "QuantizerBuilder", "RaggedOpsBuilder",
+            "DecoderTrainingBuilder", "EvoformerAttnBuilder", "FPQuantizerBuilder", "FusedAdamBuilder", "FusedLambBuilder",
+            "FusedLionBuilder", "InferenceBuilder", "InferenceCoreBuilder", "PinMemoryBuilder", "QuantizerBuilder", "RaggedOpsBuilder",
             "RaggedUtilsBuilder", "RandomLTDBuilder", "ShareMemCommBuilder", "SparseAttnBuilder", "SpatialInferenceBuilder",
             "StochasticTransformerBuilder", "TransformerBuilder", "UtilsBuilder")
 # Builders with kernels for a GPU, which compute-sanitizer examines.

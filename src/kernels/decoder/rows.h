@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "kernels/decoder/gate.h"
 #include "kernels/simd/element.h"
 #include "kernels/simd/isa.h"
 
@@ -18,7 +19,6 @@ struct Values {
 };
 
 enum class NormKind { rms, rms_plus_one, layer };
-enum class Gate { silu, gelu, gelu_tanh, relu, relu2 };
 
 struct Norm {
   NormKind kind;

@@ -13,6 +13,8 @@
 
 #include <algorithm>
 
+#include "anyaccel/ops/training.h"
+
 namespace anyaccel::llm {
 
 namespace {
@@ -122,6 +124,11 @@ at::Tensor cross_entropy(const at::Tensor& logits, const at::Tensor& targets, do
 at::Tensor linear_cross_entropy(const at::Tensor& hidden, const at::Tensor& head,
                                 const Scales& scales, const at::Tensor& targets, double softcap,
                                 double divisor) {
+  if (!scales.scales.defined() && head.scalar_type() == hidden.scalar_type() && targets.is_cpu() &&
+      ops::has_training_kernels(hidden))
+    return ops::linear_cross_entropy(
+        hidden, head, targets,
+        {.ignore_index = ignored_label, .divisor = divisor, .softcap = softcap});
   const bool gradient = c10::GradMode::is_enabled();
   return LinearCrossEntropy::apply(
       hidden, head,

@@ -4,6 +4,7 @@
 #include <ATen/ops/relu.h>
 #include <ATen/ops/silu.h>
 
+#include "anyaccel/ops/training.h"
 #include "llm/model/functions.h"
 
 namespace anyaccel::llm {
@@ -21,6 +22,9 @@ at::Tensor activate(const at::Tensor& x, Activation activation) {
 
 at::Tensor activate_gate(const at::Tensor& gate_up, Activation activation) {
   if (activation == Activation::silu) return swiglu(gate_up);
+  if (trains_by_op(gate_up))
+    return ops::gated_activation(gate_up,
+                                 static_cast<ops::GateActivation>(op_activation(activation)));
   const auto inner = gate_up.size(-1) / 2;
   return activate(gate_up.narrow(-1, 0, inner), activation).mul(gate_up.narrow(-1, inner, inner));
 }

@@ -7,7 +7,10 @@
 #include <ATen/ops/silu.h>
 #include <ATen/ops/silu_backward.h>
 #include <ATen/ops/sum.h>
+#include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/custom_function.h>
+
+#include "anyaccel/ops/training.h"
 
 namespace anyaccel::llm {
 
@@ -132,17 +135,27 @@ class RotarySplit : public Function<RotarySplit> {
 
 }  // namespace
 
+bool trains_by_op(const at::Tensor& x) {
+  return c10::GradMode::is_enabled() && x.requires_grad() && ops::has_training_kernels(x);
+}
+
 at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps) {
+  if (x.scalar_type() == weight.scalar_type() && trains_by_op(x))
+    return ops::rms_norm(x, weight, eps);
   return RmsNorm::apply(x, weight, eps);
 }
 
-at::Tensor swiglu(const at::Tensor& gate_up) { return SwiGlu::apply(gate_up); }
+at::Tensor swiglu(const at::Tensor& gate_up) {
+  if (trains_by_op(gate_up)) return ops::gated_activation(gate_up, ops::GateActivation::silu);
+  return SwiGlu::apply(gate_up);
+}
 
 std::tuple<at::Tensor, at::Tensor, at::Tensor> rotary_split(const at::Tensor& qkv,
                                                             const at::Tensor& cos,
                                                             const at::Tensor& sin,
                                                             std::int64_t heads,
                                                             std::int64_t kv_heads) {
+  if (trains_by_op(qkv)) return ops::rotary_split(qkv, cos, sin, heads, kv_heads);
   auto parts = RotarySplit::apply(qkv, cos, sin, heads, kv_heads);
   return {parts[0], parts[1], parts[2]};
 }

@@ -8,6 +8,9 @@
 
 namespace anyaccel::llm {
 
+/// Returns whether gradients of x are recorded and the op `decoder_training` computes them.
+bool trains_by_op(const at::Tensor& x);
+
 /// x / rms(x) * weight over the last dimension, computed in float32 (arXiv:1910.07467). The result
 /// has x's dtype unless the weight's dtype is wider.
 at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps);

@@ -15,6 +15,7 @@
 #include <cmath>
 #include <limits>
 
+#include "anyaccel/ops/training.h"
 #include "llm/model/activation.h"
 #include "llm/model/experts.h"
 #include "llm/model/functions.h"
@@ -114,6 +115,10 @@ at::Tensor attend(const ModelConfig& config, const at::Tensor& query, at::Tensor
     const at::Tensor rows = query.reshape({1, config.num_kv_heads, -1, config.head_dim});
     return mix(config, rows, keys, values, mask, /*causal=*/false, index).reshape(query.sizes());
   }
+  if (!part.cache && config.attention_softcap <= 0 && dropout <= 0 && config.head_group == 0 &&
+      config.head_dim % 16 == 0 && trains_by_op(query))
+    return ops::causal_attention(query, key, value,
+                                 {.scale = score_scale(config, index), .window = window});
   if (part.cache) std::tie(key, value) = part.cache->append(index, key, value);
   if (window > 0 && query.size(2) == 1 && key.size(2) > window) {
     key = key.narrow(2, key.size(2) - window, window);
@@ -168,6 +173,8 @@ at::Tensor norm(const at::Tensor& x, const at::Tensor& weight, const ModelConfig
   if (config.layer_norm)
     return at::layer_norm(x, {x.size(-1)}, maybe(weight), maybe(bias), config.rms_norm_eps);
   if (!config.norm_plus_one) return rms_norm(x, weight, config.rms_norm_eps);
+  if (x.scalar_type() == weight.scalar_type() && trains_by_op(x))
+    return ops::rms_norm(x, weight, config.rms_norm_eps, /*plus_one=*/true);
   return rms_norm(x.to(c10::kFloat), weight.to(c10::kFloat).add(1.0), config.rms_norm_eps)
       .to(x.scalar_type());
 }
@@ -211,6 +218,12 @@ at::Tensor feed_forward(const LayerWeights& layer, const ModelConfig& config, co
   if (layer.router.defined()) return run_experts(layer, config, x);
   const at::Tensor gate_up = project(x, layer.gate_up, layer.gate_up_parts, layer.gate_up_scales,
                                      layer.gate_up_bias, layer, &LayerAdapters::gate_up, dropout);
+  // Saves the activation's input only.
+  if (config.gated && !layer.down_scales.scales.defined() &&
+      (!layer.adapters || layer.adapters->down.empty()) && trains_by_op(gate_up))
+    return ops::gated_linear(gate_up,
+                             static_cast<ops::GateActivation>(op_activation(config.activation)),
+                             layer.down, layer.down_bias);
   const at::Tensor inner = config.gated ? activate_gate(gate_up, config.activation)
                                         : activate(gate_up, config.activation);
   return project(inner, layer.down, {}, layer.down_scales, layer.down_bias, layer,

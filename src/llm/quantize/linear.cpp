@@ -15,6 +15,7 @@
 #include <optional>
 
 #include "anyaccel/accelerator.h"
+#include "anyaccel/ops/training.h"
 #include "llm/quantize/integer_ops.h"
 
 namespace anyaccel::llm {
@@ -202,6 +203,7 @@ at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const Scales& s
   }
   if (integers || (!gradient && rows >= many_rows && is_slow(weight.scalar_type())))
     return linear_in_pieces(x, weight, scales, bias);
+  if (gradient) return ops::training_linear(x, weight, bias);
   return at::linear(x, weight, bias.defined() ? std::optional<at::Tensor>(bias) : std::nullopt);
 }
 

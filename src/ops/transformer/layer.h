@@ -8,7 +8,7 @@
 #include "ATen/ops/where.h"
 #include "kernels/transformer/attention.h"
 #include "kernels/transformer/skinny_gemm.h"
-#include "ops/shared/tasks.h"
+#include "ops/shared/row_tasks.h"
 #include "ops/transformer/passes.h"
 
 namespace anyaccel::ops {
@@ -33,26 +33,6 @@ class ThreadMemory {
   std::int64_t threads_, each_;
   void* at_;
 };
-
-constexpr std::int64_t elements_of_task = 8192;
-
-/// Returns the number of rows per task. It depends only on the sizes, so that sums over rows do not
-/// depend on the number of threads.
-inline std::int64_t rows_of_task(std::int64_t rows, std::int64_t columns) {
-  const std::int64_t enough =
-      std::max<std::int64_t>(1, elements_of_task / std::max<std::int64_t>(1, columns));
-  return std::max(enough, (rows + 63) / 64);
-}
-
-/// Calls function(begin, end, thread, task) for ranges that cover all rows.
-template <typename Function>
-void parallel_rows(std::int64_t rows, std::int64_t columns, const Function& function) {
-  const std::int64_t each = rows_of_task(rows, columns);
-  parallel_tasks((rows + each - 1) / each, task_threads(),
-                 [&](std::int64_t task, std::int64_t thread) {
-                   function(task * each, std::min(rows, (task + 1) * each), thread, task);
-                 });
-}
 
 /// The layer's arguments in the form that host kernels take.
 template <typename S>
