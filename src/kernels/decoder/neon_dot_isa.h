@@ -20,6 +20,7 @@
 #endif
 
 #include "kernels/decoder/matrix.h"
+#include "kernels/simd/neon_loads_isa.h"
 #include "kernels/simd/target.h"
 
 ANYACCEL_ISA_BEGIN
@@ -48,19 +49,6 @@ inline int8x16_t high_halves(int8x16_t a, int8x16_t b) {
 inline int8x16_t low_nibbles(int8x16_t a) { return vandq_s8(a, vdupq_n_s8(15)); }
 inline int8x16_t high_nibbles(int8x16_t a) {
   return vreinterpretq_s8_u8(vshrq_n_u8(vreinterpretq_u8_s8(a), 4));
-}
-
-/// Loads 32 bytes.
-inline __attribute__((always_inline)) void load_two(const std::int8_t* from, int8x16_t& a,
-                                                    int8x16_t& b) {
-#if defined(__clang__)
-  a = vld1q_s8(from);
-  b = vld1q_s8(from + 16);
-#else
-  // GCC 12 moves two loads apart and then cannot merge them into one instruction.
-  const auto* const both = reinterpret_cast<const int8x16_t*>(from);
-  asm("ldp %q0, %q1, %2" : "=w"(a), "=w"(b) : "Ump"(both[0]), "m"(both[1]));
-#endif
 }
 
 /// Loads 32 weights, which begin at from[o] + at, of each output o.
@@ -94,6 +82,11 @@ inline __attribute__((always_inline)) Unit load_unit(const std::int8_t* const (&
   return out;
 }
 
+/// Returns the upper bytes of words of at most greatest_word. The lower bytes are words modulo 256.
+inline int8x8_t upper_bytes(int16x8_t words) {
+  return vshrn_n_s16(vaddq_s16(words, vdupq_n_s16(128)), 8);
+}
+
 /// Sums of products for a row and four outputs. A row's bytes for a unit are 64 bytes.
 #if ANYACCEL_I8MM
 /// 16 bytes of a row are the upper bytes of 8 inputs, followed by their lower bytes. A matrix
@@ -114,8 +107,11 @@ struct Sums {
     return vpaddq_s32(vshlq_s32(x[0], shifts), vshlq_s32(x[1], shifts));
   }
 };
-inline std::int64_t place_in_unit(std::int64_t i) { return i / 8 * 16 + i % 8; }
-constexpr std::int64_t lower_bytes = 8;
+/// Stores the bytes of 16 inputs.
+inline void store_words(int16x8_t a, int16x8_t b, std::int8_t* to) {
+  vst1q_s8(to, vcombine_s8(upper_bytes(a), vmovn_s16(a)));
+  vst1q_s8(to + 16, vcombine_s8(upper_bytes(b), vmovn_s16(b)));
+}
 constexpr bool matrix_products = true;
 #else
 /// A row's bytes are the upper bytes of 16 inputs, their lower bytes, and the same for the next 16.
@@ -142,17 +138,12 @@ struct Sums {
     return vpaddq_s32(vpaddq_s32(all[0], all[1]), vpaddq_s32(all[2], all[3]));
   }
 };
-inline std::int64_t place_in_unit(std::int64_t i) { return i / 16 * 32 + i % 16; }
-constexpr std::int64_t lower_bytes = 16;
+inline void store_words(int16x8_t a, int16x8_t b, std::int8_t* to) {
+  vst1q_s8(to, vcombine_s8(upper_bytes(a), upper_bytes(b)));
+  vst1q_s8(to + 16, vcombine_s8(vmovn_s16(a), vmovn_s16(b)));
+}
 constexpr bool matrix_products = false;
 #endif
-
-/// Returns which input of an int4 block with 64 or 32 inputs is at position i of the units that
-/// contain the block. matrix.h describes the block.
-inline std::int64_t int4_input(std::int64_t block, std::int64_t i) {
-  const std::int64_t words = block / 4, byte = i / 32 * 16 + i % 16, upper = i % 32 / 16;
-  return words * (byte % 2 * 2 + upper) + byte / 2;
-}
 
 }  // namespace
 ANYACCEL_ISA_END

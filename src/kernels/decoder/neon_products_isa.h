@@ -212,7 +212,31 @@ inline void products_of_group(const Matrix& m, const void* prepared, std::int64_
   products(m, prepared, rows, begin, end, to, to_row);
 }
 
-/// Converts up to row_block inputs. The result is [units][64 bytes], in the order of Sums::add().
+/// A unit's inputs in the order in which the registers of load_unit() contain them.
+struct UnitWords {
+  int16x8_t words[4];
+};
+/// Returns a unit of an int4 block, for which matrix.h describes the order of nibbles. `from` is the
+/// first of the inputs in the lower nibbles of even bytes. Those in the lower nibbles of odd bytes
+/// follow at `odd`, and those in upper nibbles at `upper`.
+inline UnitWords int4_unit(const std::int16_t* from, std::int64_t upper, std::int64_t odd) {
+  UnitWords out;
+  for (int i = 0; i < 2; ++i) {
+    const int16x8_t a = vld1q_s16(from + i * upper), b = vld1q_s16(from + i * upper + odd);
+    out.words[2 * i] = vzip1q_s16(a, b);
+    out.words[2 * i + 1] = vzip2q_s16(a, b);
+  }
+  return out;
+}
+inline UnitWords unit_words(Format format, bool packed64, const std::int16_t* words,
+                            std::int64_t u) {
+  const std::int16_t* const from = words + u * unit;
+  if (format == Format::int8)
+    return {{vld1q_s16(from), vld1q_s16(from + 8), vld1q_s16(from + 16), vld1q_s16(from + 24)}};
+  return packed64 ? int4_unit(words + u / 2 * 64 + u % 2 * 8, 16, 32) : int4_unit(from, 8, 16);
+}
+
+/// Converts up to row_block inputs.
 inline void prepare_block(Format format, std::int64_t group, const float* from, std::int64_t count,
                           std::int8_t* bytes, float* scale, std::int32_t* sums) {
   float values[row_block] = {};
@@ -226,24 +250,16 @@ inline void prepare_block(Format format, std::int64_t group, const float* from, 
   for (int i = 0; i < row_block; i += 8) {
     const int32x4_t low = vcvtnq_s32_f32(vmulq_n_f32(vld1q_f32(values + i), inverse)),
                     high = vcvtnq_s32_f32(vmulq_n_f32(vld1q_f32(values + i + 4), inverse));
-    vst1q_s16(words + i, vqmovn_high_s32(vqmovn_s32(low), high));
+    vst1q_s16(words + i, vmovn_high_s32(vmovn_s32(low), high));
   }
-  const std::int64_t block = exact_block(group), packed = group % 64 == 0 ? 64 : 32;
+  const std::int64_t block = exact_block(group);
   for (int i = 0; i < 4; ++i) sums[i] = 0;
-  for (std::int64_t i = 0; i < row_block; ++i) sums[i / block] += words[i];
-  std::int16_t placed[row_block];
-  if (format == Format::int8)
-    __builtin_memcpy(placed, words, sizeof placed);
-  else
-    for (std::int64_t i = 0; i < row_block; ++i)
-      placed[i] = words[i / packed * packed + int4_input(packed, i % packed)];
-  for (std::int64_t i = 0; i < row_block; i += lower_bytes) {
-    std::int8_t* const to = bytes + i / unit * 2 * unit + place_in_unit(i % unit);
-    for (std::int64_t k = 0; k < lower_bytes; ++k) {
-      const int upper = (placed[i + k] + 128) >> 8;
-      to[k] = static_cast<std::int8_t>(upper);
-      to[lower_bytes + k] = static_cast<std::int8_t>(placed[i + k] - 256 * upper);
-    }
+  if (format == Format::int4)
+    for (int i = 0; i < row_block; i += 8) sums[i / block] += vaddlvq_s16(vld1q_s16(words + i));
+  for (std::int64_t u = 0; u < row_block / unit; ++u, bytes += 2 * unit) {
+    const UnitWords placed = unit_words(format, group % 64 == 0, words, u);
+    for (int i = 0; i < 4; i += 2)
+      store_words(placed.words[i], placed.words[i + 1], bytes + i / 2 * unit);
   }
 }
 

@@ -10,6 +10,7 @@
 #endif
 
 #include "kernels/decoder/panels.h"
+#include "kernels/simd/neon_loads_isa.h"
 #include "kernels/simd/target.h"
 
 ANYACCEL_ISA_BEGIN
@@ -30,9 +31,13 @@ inline __attribute__((always_inline)) void quad_tile(const char* strip, std::int
   for (auto& pair : sum)
     for (auto& each : pair) each = vdupq_n_f32(0);
   const auto step = [&](const bfloat16x8_t(&row_pairs)[rows / 2]) __attribute__((always_inline)) {
-    for (int o = 0; o < quad_strip / 2; ++o) {
-      const bfloat16x8_t w = quads_of(words_at(strip + 16 * o));
-      for (int r = 0; r < rows / 2; ++r) sum[r][o] = vbfmmlaq_f32(sum[r][o], row_pairs[r], w);
+    for (int o = 0; o < quad_strip / 2; o += 2) {
+      int8x16_t w[2];
+      load_two(reinterpret_cast<const std::int8_t*>(strip) + 16 * o, w[0], w[1]);
+      for (int k = 0; k < 2; ++k)
+        for (int r = 0; r < rows / 2; ++r)
+          sum[r][o + k] =
+              vbfmmlaq_f32(sum[r][o + k], row_pairs[r], vreinterpretq_bf16_s8(w[k]));
     }
     strip += strip_step;
   };
