@@ -80,14 +80,6 @@ inline void multiply_strip(const char* strip, std::int64_t quads, const char* fr
   }
 }
 
-/// Returns 8 elements of a row, or as many as there are, followed by zeros.
-inline uint64x2_t words_of_row(const char* row, std::int64_t inputs, std::int64_t i) {
-  if (i + 8 <= inputs) return words_at(row + 2 * i);
-  std::uint16_t rest[8] = {};
-  __builtin_memcpy(rest, row + 2 * i, static_cast<unsigned long>(inputs - i) * 2);
-  return words_at(reinterpret_cast<const char*>(rest));
-}
-
 }  // namespace
 
 void multiply_quads(const char* panel, std::int64_t quads, const char* x, std::int64_t x_row,
@@ -127,14 +119,24 @@ void row_to_bf16(const float* from, std::int64_t count, char* to) {
 void place_quads(const char* const (&rows)[quad_strip], std::int64_t inputs, std::int64_t quads,
                  std::int64_t first, char* panel) {
   panel += first * quads * quad_bytes;
-  for (int o = 0; o < quad_strip; o += 2)
-    for (std::int64_t q = 0; q < quads; q += 2) {
-      const uint64x2_t a = words_of_row(rows[o], inputs, 4 * q),
-                       b = words_of_row(rows[o + 1], inputs, 4 * q);
-      auto* const to = reinterpret_cast<std::uint64_t*>(panel + q * strip_step + o * quad_bytes);
-      vst1q_u64(to, vzip1q_u64(a, b));
-      if (q + 1 < quads) vst1q_u64(to + strip_step / 8, vzip2q_u64(a, b));
-    }
+  const auto place = [](const char* a, const char* b, char* to, bool two)
+      __attribute__((always_inline)) {
+    const uint64x2_t x = words_at(a), y = words_at(b);
+    auto* const out = reinterpret_cast<std::uint64_t*>(to);
+    vst1q_u64(out, vzip1q_u64(x, y));
+    if (two) vst1q_u64(out + strip_step / 8, vzip2q_u64(x, y));
+  };
+  for (int o = 0; o < quad_strip; o += 2, panel += 2 * quad_bytes) {
+    char* to = panel;
+    std::int64_t i = 0;
+    for (; i + 8 <= inputs; i += 8, to += 2 * strip_step)
+      place(rows[o] + 2 * i, rows[o + 1] + 2 * i, to, true);
+    if (i == inputs) continue;
+    char rest[2][16] = {};
+    for (int k = 0; k < 2; ++k)
+      __builtin_memcpy(rest[k], rows[o + k] + 2 * i, static_cast<unsigned long>(inputs - i) * 2);
+    place(rest[0], rest[1], to, 4 * quads - i > 4);
+  }
 }
 
 /// Stores the columns [begin, begin + panel_outputs) of values[inputs][columns] as the outputs of a
