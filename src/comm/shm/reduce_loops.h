@@ -137,17 +137,20 @@ ANYACCEL_SHM_ONCE void widen_bf16(const std::uint16_t* from, float* to, std::siz
 uint16x8_t bf16_words(float32x4_t low, float32x4_t high) {
   return vreinterpretq_u16_bf16(vcvtq_high_bf16_f32(vcvtq_low_bf16_f32(low), high));
 }
-#endif
 
 ANYACCEL_SHM_ONCE void narrow_bf16(const float* from, std::uint16_t* to, std::size_t count) {
   std::size_t i = 0;
-#if defined(ANYACCEL_SHM_NEON_BF16)
   for (; i + 8 <= count; i += 8)
     vst1q_u16(to + i, bf16_words(vld1q_f32(from + i), vld1q_f32(from + i + 4)));
-#endif
-  ANYACCEL_SHM_LOOP
   for (; i < count; ++i) to[i] = static_cast<std::uint16_t>(rounded_bf16(from[i]) >> 16);
 }
+#else
+ANYACCEL_SHM_ONCE void narrow_bf16(const float* from, std::uint16_t* to, std::size_t count) {
+  ANYACCEL_SHM_LOOP
+  for (std::size_t i = 0; i < count; ++i)
+    to[i] = static_cast<std::uint16_t>(rounded_bf16(from[i]) >> 16);
+}
+#endif
 
 #if defined(ANYACCEL_SHM_AVX512)
 /// Like the scalar rounded_bf16(), in five instructions.

@@ -216,9 +216,9 @@ inline void products_of_group(const Matrix& m, const void* prepared, std::int64_
 struct UnitWords {
   int16x8_t words[4];
 };
-/// Returns a unit of an int4 block, for which matrix.h describes the order of nibbles. `from` is the
-/// first of the inputs in the lower nibbles of even bytes. Those in the lower nibbles of odd bytes
-/// follow at `odd`, and those in upper nibbles at `upper`.
+/// Returns a unit of an int4 block, for which matrix.h describes the order of nibbles. `from` is
+/// the first of the inputs in the lower nibbles of even bytes. Those in the lower nibbles of odd
+/// bytes follow at `odd`, and those in upper nibbles at `upper`.
 inline UnitWords int4_unit(const std::int16_t* from, std::int64_t upper, std::int64_t odd) {
   UnitWords out;
   for (int i = 0; i < 2; ++i) {

@@ -36,8 +36,7 @@ inline __attribute__((always_inline)) void quad_tile(const char* strip, std::int
       load_two(reinterpret_cast<const std::int8_t*>(strip) + 16 * o, w[0], w[1]);
       for (int k = 0; k < 2; ++k)
         for (int r = 0; r < rows / 2; ++r)
-          sum[r][o + k] =
-              vbfmmlaq_f32(sum[r][o + k], row_pairs[r], vreinterpretq_bf16_s8(w[k]));
+          sum[r][o + k] = vbfmmlaq_f32(sum[r][o + k], row_pairs[r], vreinterpretq_bf16_s8(w[k]));
     }
     strip += strip_step;
   };
@@ -119,8 +118,8 @@ void row_to_bf16(const float* from, std::int64_t count, char* to) {
 void place_quads(const char* const (&rows)[quad_strip], std::int64_t inputs, std::int64_t quads,
                  std::int64_t first, char* panel) {
   panel += first * quads * quad_bytes;
-  const auto place = [](const char* a, const char* b, char* to, bool two)
-      __attribute__((always_inline)) {
+  const auto place =
+      [](const char* a, const char* b, char* to, bool two) __attribute__((always_inline)) {
     const uint64x2_t x = words_at(a), y = words_at(b);
     auto* const out = reinterpret_cast<std::uint64_t*>(to);
     vst1q_u64(out, vzip1q_u64(x, y));
