@@ -23,7 +23,7 @@ ROOT = HERE.parent
 COMPILER = "aarch64-linux-gnu-g++"
 SYSROOT = "/usr/aarch64-linux-gnu"
 PACKAGE = "llama-cpp-python==0.3.36"  # contains llama.cpp's sources
-# Target flags of llama.cpp's library, and the emulated CPU. Our library selects the set at run time.
+# Target flags of llama.cpp's library, and the emulated CPU. Ours selects the set at run time.
 SETS = {
     "neon": ("armv8-a", "max"),
     "neon_dotprod": ("armv8.2-a+dotprod", "max"),

@@ -1,8 +1,8 @@
 // The loops, compiled once per instruction set. The including source first defines
 // ANYACCEL_SHM_SET, includes reduce.h, <cstring> and <immintrin.h>, and only then selects the
-// target. All code is in the instruction set's namespace and does not use inline functions of the
-// standard library, so that the linker cannot replace it with code compiled for a different
-// instruction set.
+// target. A source that defines ANYACCEL_SHM_NEON_BF16 also defines narrow_bf16() and add_bf16().
+// All code is in the instruction set's namespace and does not use inline functions of the standard
+// library, so that the linker cannot replace it with code compiled for a different instruction set.
 
 #if defined(__clang__)
 #define ANYACCEL_SHM_LOOP _Pragma("clang loop vectorize(assume_safety)")
@@ -132,19 +132,7 @@ ANYACCEL_SHM_ONCE void widen_bf16(const std::uint16_t* from, float* to, std::siz
     to[i] = as_float(static_cast<std::uint32_t>(from[i]) << 16);
 }
 
-#if defined(ANYACCEL_SHM_NEON_BF16)
-/// Rounds like the scalar rounded_bf16(), also for NaN.
-uint16x8_t bf16_words(float32x4_t low, float32x4_t high) {
-  return vreinterpretq_u16_bf16(vcvtq_high_bf16_f32(vcvtq_low_bf16_f32(low), high));
-}
-
-ANYACCEL_SHM_ONCE void narrow_bf16(const float* from, std::uint16_t* to, std::size_t count) {
-  std::size_t i = 0;
-  for (; i + 8 <= count; i += 8)
-    vst1q_u16(to + i, bf16_words(vld1q_f32(from + i), vld1q_f32(from + i + 4)));
-  for (; i < count; ++i) to[i] = static_cast<std::uint16_t>(rounded_bf16(from[i]) >> 16);
-}
-#else
+#if !defined(ANYACCEL_SHM_NEON_BF16)
 ANYACCEL_SHM_ONCE void narrow_bf16(const float* from, std::uint16_t* to, std::size_t count) {
   ANYACCEL_SHM_LOOP
   for (std::size_t i = 0; i < count; ++i)
@@ -183,30 +171,6 @@ std::size_t add_bf16(std::uint16_t* out, const std::uint16_t* a, const std::uint
     _mm512_storeu_si512(
         out + i, _mm512_mask_blend_epi16(0xaaaaaaaaU, _mm512_srli_epi32(rounded_bf16(low), 16),
                                          rounded_bf16(high)));
-  }
-  return i;
-}
-#elif defined(ANYACCEL_SHM_NEON_BF16)
-float32x4_t low_floats(uint16x8_t words) {
-  return vreinterpretq_f32_u32(vshll_n_u16(vget_low_u16(words), 16));
-}
-float32x4_t high_floats(uint16x8_t words) {
-  return vreinterpretq_f32_u32(vshll_high_n_u16(words, 16));
-}
-
-/// Sums or averages the elements that fill whole vectors, and returns the number of these elements.
-std::size_t add_bf16(std::uint16_t* out, const std::uint16_t* a, const std::uint16_t* b,
-                     std::size_t count, float factor) {
-  std::size_t i = 0;
-  for (; i + 8 <= count; i += 8) {
-    const uint16x8_t x = vld1q_u16(a + i), y = vld1q_u16(b + i);
-    float32x4_t low = vaddq_f32(low_floats(x), low_floats(y));
-    float32x4_t high = vaddq_f32(high_floats(x), high_floats(y));
-    if (factor != 1.0F) {
-      low = vmulq_n_f32(low, factor);
-      high = vmulq_n_f32(high, factor);
-    }
-    vst1q_u16(out + i, bf16_words(low, high));
   }
   return i;
 }
