@@ -1,6 +1,6 @@
 """Counts the instructions of matrix products on aarch64, next to llama.cpp's.
 
-usage: arm_instructions.py [--sets SET,...] [--llama FOLDER] [--build FOLDER] [--bytes] [--sve]
+usage: arm_instructions.py [--sets SET,...] [--llama FOLDER] [--build FOLDER] [--sve]
 
 Cross-compiles the decoder's kernels and llama.cpp's CPU library (ggml) with the same target flags, runs products of the same shapes under qemu-user
 with a plugin that counts instructions, and prints a table in Markdown. Each program runs with 1 and with 3 repetitions, so that the difference leaves
@@ -85,18 +85,18 @@ def build_ggml(build, sources, architecture):
 
 
 @functools.cache
-def counted(plugin, cpu, with_bytes, program, *arguments, tail=()):
-    """Return (instructions, loaded bytes) of a repetition, or None if the program does not support the product (exit code 3)."""
+def counted(plugin, cpu, program, *arguments, tail=()):
+    """Return the instructions of a repetition, or None if the program does not support the product (exit code 3)."""
     results = []
     for repeats in (1, 3):
-        done = subprocess.run(["qemu-aarch64", "-cpu", cpu, "-L", SYSROOT, "-plugin", f"{plugin},bytes={'on' if with_bytes else 'off'}", str(program),
+        done = subprocess.run(["qemu-aarch64", "-cpu", cpu, "-L", SYSROOT, "-plugin", plugin, str(program),
                                *map(str, arguments), str(repeats), *tail], capture_output=True, text=True)
         if done.returncode == 3:
             return None
         if done.returncode:
             sys.exit(f"arm_instructions: {program} {arguments} failed with exit code {done.returncode}: {done.stderr[-500:]}")
-        results.append(json.loads(done.stderr.splitlines()[-1]))
-    return tuple((results[1][key] - results[0][key]) / 2 for key in ("instructions", "bytes"))
+        results.append(json.loads(done.stderr.splitlines()[-1])["instructions"])
+    return (results[1] - results[0]) / 2
 
 
 def count_sve(build, plugin, ours):
@@ -106,10 +106,10 @@ def count_sve(build, plugin, ours):
     run(COMPILER, "-O3", "-std=c++20", "-march=armv8.2-a+sve+i8mm", HERE / "arm/sve_products.cpp", "-o", program)
     print("\n| instructions | vector bits | SVE | NEON | ratio |\n| --- | --- | --- | --- | --- |")
     for kind, name in (("dot", "neon_dotprod"), ("matrix", "neon_i8mm")):
-        neon = counted(plugin, "max", False, ours, name, "int8", 128, 1, outputs, inputs)[0]
+        neon = counted(plugin, "max", ours, name, "int8", 128, 1, outputs, inputs)
         for bits in (128, 256, 512):
             cpu = f"max,sve-max-vq={bits // 128}"
-            sve = counted(plugin, cpu, False, program, kind, outputs, inputs)[0]
+            sve = counted(plugin, cpu, program, kind, outputs, inputs)
             print(f"| {kind} products | {bits} | {sve / outputs / inputs:.3f} | {neon / outputs / inputs:.3f} | {sve / neon:.2f} |", flush=True)
 
 
@@ -118,7 +118,6 @@ def main():
     parser.add_argument("--sets", default="neon_dotprod,neon_bf16", help="instruction sets (default: %(default)s)")
     parser.add_argument("--llama", type=pathlib.Path, help="folder with llama.cpp's sources (default: download them)")
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build/arm_instructions", help="build folder (default: %(default)s)")
-    parser.add_argument("--bytes", action="store_true", help="count loaded bytes, too, which takes several times as long")
     parser.add_argument("--rows", default=",".join(map(str, ROWS)), help="numbers of rows (default: %(default)s)")
     parser.add_argument("--formats", default="bf16,int8,int4", help="formats of the matrix (default: %(default)s)")
     parser.add_argument("--shapes", type=int, default=len(SHAPES), help="number of shapes to count (default: %(default)s)")
@@ -129,8 +128,8 @@ def main():
     if options.sve:
         return count_sve(options.build, plugin, ours)
     sources = options.llama or llama_sources(options.build)
-    print("| set | format | inputs per scale | shape | rows | ours | llama.cpp | ratio |" + (" bytes ratio |" if options.bytes else ""))
-    print("| --- " * (9 if options.bytes else 8) + "|")
+    print("| set | format | inputs per scale | shape | rows | ours | llama.cpp | ratio |")
+    print("| --- " * 8 + "|")
     missed = 0
     for name in options.sets.split(","):
         architecture, cpu = SETS[name]
@@ -139,15 +138,13 @@ def main():
             for outputs, inputs in SHAPES[:options.shapes]:
                 for rows in map(int, options.rows.split(",")):
                     tail = ("panels",) if rows > MAX_FEW_ROWS and name == "neon_bf16" else ()
-                    mine = counted(plugin, cpu, options.bytes, ours, name, format_, group, rows, outputs, inputs, tail=tail)
-                    both = [counted(plugin, cpu, options.bytes, theirs, kind, format_, rows, outputs, inputs) for kind in ("plain", "repack")]
+                    mine = counted(plugin, cpu, ours, name, format_, group, rows, outputs, inputs, tail=tail)
+                    both = [counted(plugin, cpu, theirs, kind, format_, rows, outputs, inputs) for kind in ("plain", "repack")]
                     best = min(each for each in both if each)
                     products = rows * outputs * inputs
-                    ratio = mine[0] / best[0]
+                    ratio = mine / best
                     missed += ratio > TARGET
-                    cells = [name, format_, group or "", f"{outputs} x {inputs}", rows, f"{mine[0] / products:.3f}", f"{best[0] / products:.3f}", f"{ratio:.2f}"]
-                    if options.bytes:
-                        cells.append(f"{mine[1] / best[1]:.2f}")
+                    cells = [name, format_, group or "", f"{outputs} x {inputs}", rows, f"{mine / products:.3f}", f"{best / products:.3f}", f"{ratio:.2f}"]
                     print("| " + " | ".join(map(str, cells)) + " |", flush=True)
     print(f"\nInstructions per multiplication of a weight by an input. Ratios above {TARGET}: {missed}.")
 
