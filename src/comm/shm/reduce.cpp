@@ -4,7 +4,10 @@
 
 #include <cstdlib>
 #include <cstring>
-#include <initializer_list>
+
+#if defined(__aarch64__) && defined(__linux__)
+#include <sys/auxv.h>
+#endif
 
 #define ANYACCEL_SHM_SET baseline
 #include "comm/shm/reduce_loops.h"
@@ -17,7 +20,11 @@ constexpr Kernels kBaseline{"baseline", &baseline::reduce_all};
 
 }  // namespace
 
-#if defined(__x86_64__)
+#if defined(__aarch64__)
+extern const Kernels kernels_baseline;
+const Kernels kernels_baseline = kBaseline;
+extern const Kernels kernels_neon_bf16;
+#elif defined(__x86_64__)
 extern const Kernels kernels_avx2;
 extern const Kernels kernels_avx512;
 #endif
@@ -66,15 +73,25 @@ const Kernels* kernels(const char* name) {
   if (std::strcmp(name, "avx2") == 0)
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? &kernels_avx2
                                                                            : nullptr;
+#elif defined(__aarch64__) && defined(__linux__)
+  // The bit of HWCAP2_BF16, which older system headers lack.
+  if (std::strcmp(name, "neon_bf16") == 0)
+    return (getauxval(AT_HWCAP2) >> 14 & 1) != 0 ? &kernels_neon_bf16 : nullptr;
 #endif
   return std::strcmp(name, kBaseline.name) == 0 ? &kBaseline : nullptr;
 }
+
+#if defined(__aarch64__)
+constexpr const char* kVectorSets[] = {"neon_bf16"};
+#else
+constexpr const char* kVectorSets[] = {"avx512", "avx2"};
+#endif
 
 const Kernels& kernels() {
   static const Kernels& best = [] {
     if (const char* wanted = std::getenv("ANYACCEL_SHM_KERNELS"))
       if (const auto* found = kernels(wanted)) return *found;
-    for (const char* name : {"avx512", "avx2"})
+    for (const char* name : kVectorSets)
       if (const auto* found = kernels(name)) return *found;
     return kBaseline;
   }();

@@ -39,7 +39,7 @@ bool can_reduce(Kind kind, Reduce reduce) noexcept;
 
 /// Kernels for one instruction set.
 struct Kernels {
-  const char* name;  ///< "avx512", "avx2" or "baseline"
+  const char* name;  ///< "avx512", "avx2", "neon_bf16" or "baseline"
   /// Computes out[i] = in[0][i] op in[1][i] op ..., in this order, so that all ranks get the same
   /// bits. Accumulates 16-bit floats in float32 and rounds once. Minimum and maximum propagate NaN.
   /// For booleans, sum and maximum are OR, and product and minimum are AND. `out` may be one of the

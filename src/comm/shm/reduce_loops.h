@@ -1,8 +1,8 @@
 // The loops, compiled once per instruction set. The including source first defines
 // ANYACCEL_SHM_SET, includes reduce.h, <cstring> and <immintrin.h>, and only then selects the
-// target. All code is in the instruction set's namespace and does not use inline functions of the
-// standard library, so that the linker cannot replace it with code compiled for a different
-// instruction set.
+// target. A source that defines ANYACCEL_SHM_NEON_BF16 also defines narrow_bf16() and add_bf16().
+// All code is in the instruction set's namespace and does not use inline functions of the standard
+// library, so that the linker cannot replace it with code compiled for a different instruction set.
 
 #if defined(__clang__)
 #define ANYACCEL_SHM_LOOP _Pragma("clang loop vectorize(assume_safety)")
@@ -132,11 +132,13 @@ ANYACCEL_SHM_ONCE void widen_bf16(const std::uint16_t* from, float* to, std::siz
     to[i] = as_float(static_cast<std::uint32_t>(from[i]) << 16);
 }
 
+#if !defined(ANYACCEL_SHM_NEON_BF16)
 ANYACCEL_SHM_ONCE void narrow_bf16(const float* from, std::uint16_t* to, std::size_t count) {
   ANYACCEL_SHM_LOOP
   for (std::size_t i = 0; i < count; ++i)
     to[i] = static_cast<std::uint16_t>(rounded_bf16(from[i]) >> 16);
 }
+#endif
 
 #if defined(ANYACCEL_SHM_AVX512)
 /// Like the scalar rounded_bf16(), in five instructions.
@@ -180,7 +182,7 @@ template <class Op>
 void two_bf16(std::uint16_t* out, const std::uint16_t* a, const std::uint16_t* b, std::size_t count,
               int by) {
   const float factor = by > 1 ? 0.5F : 1.0F;  // multiplying by 0.5 is exact, like dividing by 2
-#if defined(ANYACCEL_SHM_AVX512)
+#if defined(ANYACCEL_SHM_AVX512) || defined(ANYACCEL_SHM_NEON_BF16)
   if constexpr (IsSum<Op>::value) {
     const auto done = add_bf16(out, a, b, count, factor);
     out += done;

@@ -103,6 +103,45 @@ inline Words add4(Words sum, const std::uint8_t* w, const std::int16_t* words) {
 }
 inline std::int64_t place4(std::int64_t i) { return i; }
 inline Vec halves(float a, float /*b*/) { return Vec::of(a); }
+#elif ANYACCEL_WIDTH == 4
+struct Words {
+  int32x4_t x;
+  static Words load(const std::int32_t* from) { return {vld1q_s32(from)}; }
+  void store(std::int32_t* to) const { vst1q_s32(to, x); }
+  static Words zero() { return {vdupq_n_s32(0)}; }
+  Vec floats() const { return {vcvtq_f32_s32(x)}; }
+  /// Adds 8 products.
+  void add(int16x8_t w, const std::int16_t* words) {
+    const int16x8_t all = vld1q_s16(words);
+    x = vmlal_high_s16(vmlal_s16(x, vget_low_s16(w), vget_low_s16(all)), w, all);
+  }
+  /// Adds 32 products.
+  void add8(const std::int8_t* w, const std::int16_t* words) {
+    for (int i = 0; i < 32; i += 16) {
+      const int8x16_t both = vld1q_s8(w + i);
+      add(vmovl_s8(vget_low_s8(both)), words + i);
+      add(vmovl_high_s8(both), words + i + 8);
+    }
+  }
+  Words times_minus8() const { return {vnegq_s32(vshlq_n_s32(x, 3))}; }
+  Words times(std::int32_t low, std::int32_t /*high*/) const { return {vmulq_n_s32(x, low)}; }
+};
+constexpr std::int64_t step4 = 64;
+inline Words add4(Words sum, const std::uint8_t* w, const std::int16_t* words) {
+  for (int i = 0; i < 16; i += 8) {
+    const uint16x8_t all = vreinterpretq_u16_u8(vld1q_u8(w + 2 * i)), low = vdupq_n_u16(15);
+    const auto plane = [&](uint16x8_t nibbles, int j) __attribute__((always_inline)) {
+      sum.add(vreinterpretq_s16_u16(nibbles), words + 16 * j + i);
+    };
+    plane(vandq_u16(all, low), 0);
+    plane(vandq_u16(vshrq_n_u16(all, 4), low), 1);
+    plane(vandq_u16(vshrq_n_u16(all, 8), low), 2);
+    plane(vshrq_n_u16(all, 12), 3);
+  }
+  return sum;
+}
+inline std::int64_t place4(std::int64_t i) { return i; }
+inline Vec halves(float a, float /*b*/) { return Vec::of(a); }
 #else
 struct Words {
   std::int32_t x[Vec::width];

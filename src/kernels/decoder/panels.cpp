@@ -5,6 +5,7 @@
 
 #define ANYACCEL_KERNEL "kernels/decoder/panels_isa.h"
 #define ANYACCEL_KERNEL_BF16 "kernels/decoder/panels_bf16.h"
+#define ANYACCEL_KERNEL_NEON_BF16 "kernels/decoder/panels_neon_bf16.h"
 #include "kernels/simd/each_isa.h"
 
 namespace anyaccel::ops {
@@ -16,6 +17,8 @@ bool has_bf16_products(Isa isa) noexcept {
 #if defined(__x86_64__)
   static const bool has = __builtin_cpu_supports("avx512bf16");
   return isa == Isa::avx512 && has;
+#elif defined(__aarch64__)
+  return isa == Isa::neon_bf16;
 #else
   return false && isa == Isa::scalar;
 #endif
@@ -41,6 +44,9 @@ bool is_float(Format format) { return format != Format::int8 && format != Format
 
 /// Number of 32-bit words per output in a panel.
 std::int64_t words_of(Wide wide, std::int64_t inputs) {
+#if defined(__aarch64__)
+  if (wide == Wide::bf16) return (inputs + 3) / 4 * 2;
+#endif
   return wide == Wide::bf16 ? (inputs + 1) / 2 : inputs;
 }
 
@@ -70,6 +76,7 @@ Wide wide_for(Isa isa, Element model) noexcept {
 
 bool panels_pay(Isa isa, Element model) noexcept {
   static const bool tiles = has_tiles();
+  if (isa == Isa::neon_bf16) return model == Element::bf16;
   return (isa == Isa::avx512 || isa == Isa::avx2) && !(tiles && model != Element::f32);
 }
 
@@ -87,6 +94,8 @@ void widen_row(Isa isa, Wide wide, const float* from, std::int64_t inputs, void*
   } else {
 #if defined(__x86_64__)
     avx512_bf16::row_to_pairs(from, inputs, out);
+#elif defined(__aarch64__)
+    neon_bf16::row_to_bf16(from, inputs, out);
 #endif
   }
   __builtin_memset(out + used, 0, static_cast<unsigned long>(rounded(used, 64) - used));
@@ -117,6 +126,9 @@ void make_panel(Isa isa, Wide wide, const Matrix& m, std::int64_t begin, void* s
       ANYACCEL_CALL_ISA(isa, place_rows, rows, m.inputs, first, static_cast<float*>(panel));
       continue;
     }
+#if defined(__aarch64__)
+    neon_bf16::place_quads(rows, m.inputs, words / 2, first, static_cast<char*>(panel));
+#else
     ANYACCEL_CALL_ISA(isa, place_pairs, rows, m.inputs / 2, first, static_cast<char*>(panel));
     if (m.inputs % 2 == 0) continue;
     for (int r = 0; r < group; ++r) {
@@ -125,6 +137,7 @@ void make_panel(Isa isa, Wide wide, const Matrix& m, std::int64_t begin, void* s
       __builtin_memcpy(static_cast<char*>(panel) + 4 * ((words - 1) * panel_outputs + first + r),
                        last, 4);
     }
+#endif
   }
 }
 
@@ -134,6 +147,10 @@ void make_turned_panel(Isa isa, Wide wide, const void* values, Element type, std
   if (wide == Wide::bf16)  // in this case, `type` is bf16
     return avx512_bf16::turned_pairs(static_cast<const char*>(values), inputs, columns, begin,
                                      static_cast<char*>(panel));
+#elif defined(__aarch64__)
+  if (wide == Wide::bf16)
+    return neon_bf16::turned_quads(static_cast<const char*>(values), inputs, columns, begin,
+                                   static_cast<char*>(panel));
 #endif
   ANYACCEL_CALL_ISA(isa, turned_floats, values, type, inputs, columns, begin,
                     static_cast<float*>(panel));
@@ -148,6 +165,10 @@ void multiply_panel(Isa isa, Wide wide, const void* panel, std::int64_t inputs, 
   if (wide == Wide::bf16)
     return avx512_bf16::multiply_pairs(static_cast<const char*>(panel), words_of(wide, inputs),
                                        from, x_row, rows, to, to_row);
+#elif defined(__aarch64__)
+  if (wide == Wide::bf16)
+    return neon_bf16::multiply_quads(static_cast<const char*>(panel), words_of(wide, inputs) / 2,
+                                     from, x_row, rows, to, to_row);
 #endif
   ANYACCEL_CALL_ISA(isa, multiply_floats, static_cast<const float*>(panel), inputs, from, x_row,
                     rows, to, to_row);

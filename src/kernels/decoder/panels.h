@@ -15,11 +15,13 @@ constexpr std::int64_t panel_outputs = 64;
 /// Number of rows that are multiplied by a panel at a time. Their sums stay in registers.
 constexpr std::int64_t panel_tile_rows = 6;
 
-/// Returns bf16 for bfloat16 models if the processor has AVX-512 BF16, and f32 otherwise.
+/// Returns bf16 for bfloat16 models if the processor has AVX-512 BF16 or, on aarch64, bfloat16
+/// instructions, and f32 otherwise.
 Wide wide_for(Isa isa, Element model) noexcept;
 /// Returns true if panels are the fastest known implementation for a model of this type. They are
-/// slower on processors without 8-wide float vectors, and for 16-bit models on processors with AMX,
-/// which LibTorch's kernels use.
+/// slower on processors without 8-wide float vectors or bfloat16 products, and for 16-bit models on
+/// processors with AMX, which LibTorch's kernels use. On aarch64, this is decided by instruction
+/// counts (benchmarks/arm_instructions.py), not by measured time.
 bool panels_pay(Isa isa, Element model) noexcept;
 
 /// Stride in bytes between rows of `inputs` elements of type `wide`, a multiple of 64.

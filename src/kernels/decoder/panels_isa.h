@@ -27,7 +27,7 @@ constexpr int panel_group = 16;
 inline void turn_rows(const char* const (&rows)[panel_group], std::int64_t words, char* to,
                       std::int64_t to_row) {
   std::int64_t i = 0;
-#if ANYACCEL_WIDTH >= 8
+#if ANYACCEL_WIDTH >= 4
   for (; i + ANYACCEL_WIDTH <= words; i += ANYACCEL_WIDTH)
     for (int g = 0; g < panel_group; g += ANYACCEL_WIDTH) {
       Row block[ANYACCEL_WIDTH];

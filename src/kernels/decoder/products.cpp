@@ -3,6 +3,8 @@
 #include <atomic>
 
 #define ANYACCEL_KERNEL_VNNI "kernels/decoder/vnni_products_isa.h"
+#define ANYACCEL_KERNEL_DOTPROD "kernels/decoder/neon_products_isa.h"
+#define ANYACCEL_KERNEL_I8MM "kernels/decoder/neon_products_isa.h"
 #define ANYACCEL_KERNEL "kernels/decoder/products_isa.h"
 #include "kernels/simd/each_isa.h"
 
@@ -11,16 +13,18 @@ namespace {
 
 std::atomic<bool> bytes_wanted{true};
 
+[[maybe_unused]] bool is_integer(Format format) noexcept {
+  return format == Format::int8 || format == Format::int4;
+}
+
+#if defined(__x86_64__)
 /// Returns true if matrix products use AVX-512 VNNI, for which rows must be prepared differently.
 bool in_bytes(Isa isa, Format format) noexcept {
-#if defined(__x86_64__)
   static const bool has = __builtin_cpu_supports("avx512vnni");
-  return has && isa == Isa::avx512 && (format == Format::int8 || format == Format::int4) &&
+  return has && isa == Isa::avx512 && is_integer(format) &&
          bytes_wanted.load(std::memory_order_relaxed);
-#else
-  return false && isa == Isa::scalar && format == Format::f32;
-#endif
 }
+#endif
 
 }  // namespace
 
@@ -39,6 +43,12 @@ void prepare_rows(Isa isa, const Matrix& matrix, const float* from, std::int64_t
 #if defined(__x86_64__)
   if (in_bytes(isa, matrix.format))
     return avx512_vnni::prepare(matrix.format, matrix.group, from, rows, matrix.inputs, prepared);
+#elif defined(__aarch64__)
+  if (is_integer(matrix.format) && isa >= Isa::neon_dotprod) {
+    const auto prepare =
+        isa == Isa::neon_dotprod ? neon_dotprod::prepare_bytes : neon_i8mm::prepare_bytes;
+    return prepare(matrix.format, matrix.group, from, rows, matrix.inputs, prepared);
+  }
 #endif
   ANYACCEL_CALL_ISA(isa, prepare, matrix.format, matrix.group, from, rows, matrix.inputs, prepared);
 }
@@ -48,6 +58,12 @@ void multiply_rows(Isa isa, const Matrix& matrix, const void* prepared, std::int
 #if defined(__x86_64__)
   if (in_bytes(isa, matrix.format))
     return avx512_vnni::multiply(matrix, prepared, rows, begin, end, to, to_row);
+#elif defined(__aarch64__)
+  if (is_integer(matrix.format) && isa >= Isa::neon_dotprod) {
+    const auto multiply =
+        isa == Isa::neon_dotprod ? neon_dotprod::multiply_bytes : neon_i8mm::multiply_bytes;
+    return multiply(matrix, prepared, rows, begin, end, to, to_row);
+  }
 #endif
   ANYACCEL_CALL_ISA(isa, multiply, matrix, prepared, rows, begin, end, to, to_row);
 }

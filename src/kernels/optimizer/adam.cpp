@@ -3,6 +3,7 @@
 #include <cmath>
 
 #define ANYACCEL_KERNEL "kernels/optimizer/adam_isa.h"
+#define ANYACCEL_NEON_BF16_TOO
 #include "kernels/simd/each_isa.h"
 
 namespace anyaccel::ops {

@@ -1,6 +1,7 @@
 #include "kernels/quantization/integer.h"
 
 #define ANYACCEL_KERNEL "kernels/quantization/integer_isa.h"
+#define ANYACCEL_NEON_BF16_TOO
 #include "kernels/simd/each_isa.h"
 
 namespace anyaccel::ops {

@@ -1,7 +1,12 @@
 // Compiles the file named by ANYACCEL_KERNEL once for each instruction set of this architecture, in
 // the namespace anyaccel::ops::<set>. A source includes this file once and calls the kernels with
-// ANYACCEL_CALL_ISA. On x86-64, ANYACCEL_KERNEL_VNNI and ANYACCEL_KERNEL_BF16, if defined, name
-// files that are compiled for AVX-512 with VNNI and with BF16.
+// ANYACCEL_CALL_ISA. These macros, if defined, name files that are compiled for one more set. The
+// source calls their functions by their full names:
+//   ANYACCEL_KERNEL_VNNI, ANYACCEL_KERNEL_BF16: AVX-512 with VNNI and with BF16
+//   ANYACCEL_KERNEL_DOTPROD, ANYACCEL_KERNEL_I8MM, ANYACCEL_KERNEL_NEON_BF16: neon_dotprod,
+//   neon_i8mm and neon_bf16
+// If ANYACCEL_NEON_BF16_TOO is defined, ANYACCEL_KERNEL itself is also compiled for neon_bf16,
+// which pays for kernels that store bfloat16 numbers.
 //
 // Each *_isa.h file has an include guard that is valid for one pass:
 //   #if defined(ANYACCEL_FILE_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)
@@ -60,9 +65,38 @@
 #include ANYACCEL_KERNEL
 #include "kernels/simd/next_isa.h"
 
-#define ANYACCEL_CALL_ISA(isa, function, ...)                                         \
-  ((isa) == ::anyaccel::ops::Isa::neon ? ::anyaccel::ops::neon::function(__VA_ARGS__) \
-                                       : ::anyaccel::ops::scalar::function(__VA_ARGS__))
+#if defined(ANYACCEL_KERNEL_DOTPROD)
+#define ANYACCEL_ISA neon_dotprod
+#include ANYACCEL_KERNEL_DOTPROD
+#include "kernels/simd/next_isa.h"
+#endif
+
+#if defined(ANYACCEL_KERNEL_I8MM)
+#define ANYACCEL_ISA neon_i8mm
+#include ANYACCEL_KERNEL_I8MM
+#include "kernels/simd/next_isa.h"
+#endif
+
+#if defined(ANYACCEL_KERNEL_NEON_BF16)
+#define ANYACCEL_ISA neon_bf16
+#include ANYACCEL_KERNEL_NEON_BF16
+#include "kernels/simd/next_isa.h"
+#endif
+
+#if defined(ANYACCEL_NEON_BF16_TOO)
+#define ANYACCEL_ISA neon_bf16
+#include ANYACCEL_KERNEL
+#include "kernels/simd/next_isa.h"
+
+#define ANYACCEL_CALL_ISA(isa, function, ...)                                                   \
+  ((isa) == ::anyaccel::ops::Isa::neon_bf16 ? ::anyaccel::ops::neon_bf16::function(__VA_ARGS__) \
+   : ::anyaccel::ops::is_neon(isa)          ? ::anyaccel::ops::neon::function(__VA_ARGS__)      \
+                                            : ::anyaccel::ops::scalar::function(__VA_ARGS__))
+#else
+#define ANYACCEL_CALL_ISA(isa, function, ...)                                   \
+  (::anyaccel::ops::is_neon(isa) ? ::anyaccel::ops::neon::function(__VA_ARGS__) \
+                                 : ::anyaccel::ops::scalar::function(__VA_ARGS__))
+#endif
 #else
 #define ANYACCEL_CALL_ISA(isa, function, ...) ::anyaccel::ops::scalar::function(__VA_ARGS__)
 #endif

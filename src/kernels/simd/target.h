@@ -22,6 +22,9 @@
 #endif
 #elif defined(__aarch64__)
 #include <arm_neon.h>
+#if !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // for arrays that loops fill, as on x86-64
+#endif
 #endif
 
 #if !defined(ANYACCEL_ISA)
@@ -52,6 +55,21 @@
 #define ANYACCEL_PUSH_neon
 #define ANYACCEL_POP_neon
 
+// arm_neon.h declares the functions for these features with the same base architecture.
+#define ANYACCEL_WIDTH_neon_dotprod 4
+#define ANYACCEL_PUSH_neon_dotprod ANYACCEL_PUSH_TARGET("arch=armv8.2-a+dotprod")
+#define ANYACCEL_POP_neon_dotprod ANYACCEL_POP_TARGET
+
+#define ANYACCEL_I8MM_neon_i8mm 1
+#define ANYACCEL_WIDTH_neon_i8mm 4
+#define ANYACCEL_PUSH_neon_i8mm ANYACCEL_PUSH_TARGET("arch=armv8.2-a+dotprod+i8mm")
+#define ANYACCEL_POP_neon_i8mm ANYACCEL_POP_TARGET
+
+#define ANYACCEL_BF16_neon_bf16 1
+#define ANYACCEL_WIDTH_neon_bf16 4
+#define ANYACCEL_PUSH_neon_bf16 ANYACCEL_PUSH_TARGET("arch=armv8.2-a+dotprod+i8mm+bf16")
+#define ANYACCEL_POP_neon_bf16 ANYACCEL_POP_TARGET
+
 #define ANYACCEL_WIDTH_avx2 8
 #define ANYACCEL_PUSH_avx2 ANYACCEL_PUSH_TARGET("avx2,fma,f16c")
 #define ANYACCEL_POP_avx2 ANYACCEL_POP_TARGET
@@ -76,6 +94,10 @@
 // These depend on the value of ANYACCEL_ISA at the point of use.
 #define ANYACCEL_WIDTH ANYACCEL_JOIN(ANYACCEL_WIDTH_, ANYACCEL_ISA)
 #define ANYACCEL_DOUBLE (ANYACCEL_WIDTH == ANYACCEL_WIDTH_fp64)
+// Whether the set has matrix products of bytes, and bfloat16 instructions, on aarch64. For use in
+// #if: for other sets, these are unknown names, which count as 0.
+#define ANYACCEL_I8MM ANYACCEL_JOIN(ANYACCEL_I8MM_, ANYACCEL_ISA)
+#define ANYACCEL_BF16 ANYACCEL_JOIN(ANYACCEL_BF16_, ANYACCEL_ISA)
 #define ANYACCEL_ISA_BEGIN \
   ANYACCEL_JOIN(ANYACCEL_PUSH_, ANYACCEL_ISA) namespace anyaccel::ops::ANYACCEL_ISA {
 #define ANYACCEL_ISA_END \

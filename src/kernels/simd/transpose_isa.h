@@ -12,7 +12,7 @@
 ANYACCEL_ISA_BEGIN
 namespace {
 
-#if ANYACCEL_WIDTH >= 8
+#if ANYACCEL_WIDTH >= 4
 typedef float Row __attribute__((vector_size(4 * ANYACCEL_WIDTH)));
 /// Interleaves the first halves of a and b into `low`, and their second halves into `high`.
 inline void interleave(Row a, Row b, Row& low, Row& high) {
@@ -20,9 +20,12 @@ inline void interleave(Row a, Row b, Row& low, Row& high) {
   low = __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
   high =
       __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
-#else
+#elif ANYACCEL_WIDTH == 8
   low = __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11);
   high = __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15);
+#else
+  low = __builtin_shufflevector(a, b, 0, 4, 1, 5);
+  high = __builtin_shufflevector(a, b, 2, 6, 3, 7);
 #endif
 }
 inline __attribute__((always_inline)) void transpose(Row (&rows)[ANYACCEL_WIDTH]) {
@@ -40,7 +43,7 @@ inline __attribute__((always_inline)) void transpose(Row (&rows)[ANYACCEL_WIDTH]
 inline void transpose_rows(const Real* from, std::int64_t from_row, std::int64_t rows,
                            std::int64_t all_rows, std::int64_t columns, Real factor, Real* to,
                            std::int64_t to_row) {
-#if ANYACCEL_WIDTH >= 8
+#if ANYACCEL_WIDTH >= 4
   for (std::int64_t first = 0; first < all_rows; first += Vec::width)
     each_vector(
         columns, [&](std::int64_t column, std::int64_t n) __attribute__((always_inline)) {

@@ -24,12 +24,16 @@ struct Vec {
   }
   static Vec load(const Fp16* from) { return {vcvt_f32_f16(vreinterpret_f16_u16(load16(from)))}; }
   void store(float* to) const { vst1q_f32(to, x); }
+#if ANYACCEL_BF16
+  void store(Bf16* to) const { store16(to, vreinterpret_u16_bf16(vcvt_bf16_f32(x))); }
+#else
   void store(Bf16* to) const {
     const uint32x4_t b = vreinterpretq_u32_f32(x);
     const uint32x4_t last = vandq_u32(vshrq_n_u32(b, 16), vdupq_n_u32(1));
     const uint32x4_t rounded = vshrq_n_u32(vaddq_u32(vaddq_u32(b, vdupq_n_u32(0x7fff)), last), 16);
     store16(to, vmovn_u32(vbslq_u32(vceqq_f32(x, x), rounded, vdupq_n_u32(0x7fc0))));
   }
+#endif
   void store(Fp16* to) const { store16(to, vreinterpret_u16_f16(vcvt_f16_f32(x))); }
 
   static Vec fma(Vec a, Vec b, Vec c) { return {vfmaq_f32(c.x, a.x, b.x)}; }

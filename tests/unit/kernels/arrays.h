@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <initializer_list>
 #include <limits>
 #include <random>
 #include <string>
@@ -163,13 +164,21 @@ class Random {
   std::mt19937_64 engine_;
 };
 
-/// Returns the instruction sets that this machine supports. The first one is scalar, the reference
-/// for the others.
-inline std::vector<Isa> sets() {
+inline std::vector<Isa> supported(std::initializer_list<Isa> all) {
   std::vector<Isa> out;
-  for (const Isa isa : {Isa::scalar, Isa::neon, Isa::avx2, Isa::avx512})
+  for (const Isa isa : all)
     if (anyaccel::ops::has_isa(isa)) out.push_back(isa);
   return out;
+}
+/// Returns the instruction sets that this machine supports and for which all kernels may have
+/// different code. The first one is scalar, the reference for the others.
+inline std::vector<Isa> sets() {
+  return supported({Isa::scalar, Isa::neon, Isa::neon_bf16, Isa::avx2, Isa::avx512});
+}
+/// The sets() and those for which only the decoder's matrix products have their own code.
+inline std::vector<Isa> decoder_sets() {
+  return supported({Isa::scalar, Isa::neon, Isa::neon_dotprod, Isa::neon_i8mm, Isa::neon_bf16,
+                    Isa::avx2, Isa::avx512});
 }
 
 }  // namespace op_tests

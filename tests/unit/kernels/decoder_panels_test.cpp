@@ -166,4 +166,16 @@ TEST(InferencePanels, Transposed) {
       }
 }
 
+#if defined(__aarch64__)
+// Fails if panels of bfloat16 elements are no longer used on processors that can multiply them. The
+// tests above would then multiply only floats.
+TEST(InferencePanels, Bf16OnAarch64) {
+  if (!anyaccel::ops::has_isa(Isa::neon_bf16))
+    GTEST_SKIP() << "this CPU does not support neon_bf16";
+  EXPECT_EQ(anyaccel::ops::wide_for(Isa::neon_bf16, Element::bf16), Wide::bf16);
+  EXPECT_TRUE(anyaccel::ops::panels_pay(Isa::neon_bf16, Element::bf16));
+  EXPECT_FALSE(anyaccel::ops::panels_pay(Isa::neon_i8mm, Element::bf16));
+}
+#endif
+
 }  // namespace

@@ -45,33 +45,36 @@ std::vector<float> multiplied(Isa isa, const MatrixCase& c, std::int64_t first, 
 /// Calls `function` for each instruction set, and once more for AVX-512 without VNNI.
 template <typename Function>
 void each_way(const Function& function) {
-  for (const Isa isa : op_tests::sets()) function(isa);
+  for (const Isa isa : op_tests::decoder_sets()) function(isa);
   if (!anyaccel::ops::has_isa(Isa::avx512)) return;
   anyaccel::ops::want_products_of_bytes(false);
   function(Isa::avx512);
   anyaccel::ops::want_products_of_bytes(true);
 }
 
+void check_with(Isa isa, Format format, std::int64_t outputs, std::int64_t inputs,
+                std::int64_t group, bool asymmetric, std::int64_t row_count) {
+  const MatrixCase c(format, outputs, inputs, group, asymmetric, row_count);
+  SCOPED_TRACE(std::string(anyaccel::ops::to_string(isa)) + " " +
+               std::to_string(static_cast<int>(format)) + " " + std::to_string(outputs) + " x " +
+               std::to_string(inputs) + " group " + std::to_string(group));
+  const auto together = multiplied(isa, c, 0, row_count, outputs + 4);
+  for (std::int64_t r = 0; r < row_count; ++r) {
+    for (std::int64_t o = 0; o < outputs; ++o)
+      ASSERT_NEAR(together[static_cast<std::size_t>(r * outputs + o)], c.sum(r, o), c.bound(r, o))
+          << r << " " << o;
+    // A row's result must not change if the row is computed alone and its outputs are computed in
+    // parts.
+    const auto alone = multiplied(isa, c, r, 1, 16);
+    ASSERT_EQ(std::memcmp(alone.data(), together.data() + r * outputs,
+                          static_cast<std::size_t>(outputs) * 4),
+              0);
+  }
+}
+
 void check(Format format, std::int64_t outputs, std::int64_t inputs, std::int64_t group,
            bool asymmetric) {
-  const MatrixCase c(format, outputs, inputs, group, asymmetric, rows);
-  each_way([&](Isa isa) {
-    SCOPED_TRACE(std::string(anyaccel::ops::to_string(isa)) + " " +
-                 std::to_string(static_cast<int>(format)) + " " + std::to_string(outputs) + " x " +
-                 std::to_string(inputs) + " group " + std::to_string(group));
-    const auto together = multiplied(isa, c, 0, rows, outputs + 4);
-    for (std::int64_t r = 0; r < rows; ++r) {
-      for (std::int64_t o = 0; o < outputs; ++o)
-        ASSERT_NEAR(together[static_cast<std::size_t>(r * outputs + o)], c.sum(r, o), c.bound(r, o))
-            << r << " " << o;
-      // A row's result must not change if the row is computed alone and its outputs are computed in
-      // parts.
-      const auto alone = multiplied(isa, c, r, 1, 16);
-      ASSERT_EQ(std::memcmp(alone.data(), together.data() + r * outputs,
-                            static_cast<std::size_t>(outputs) * 4),
-                0);
-    }
-  });
+  each_way([&](Isa isa) { check_with(isa, format, outputs, inputs, group, asymmetric, rows); });
 }
 
 // Fails if a product is wrong, a write is out of bounds, or a row's result depends on other rows or
@@ -145,5 +148,54 @@ TEST(InferenceProducts, LargestSums) {
       });
     }
 }
+
+#if defined(__aarch64__)
+/// One of the sets that extend NEON. Tests are skipped if the CPU lacks it.
+class NeonProducts : public testing::TestWithParam<Isa> {
+ protected:
+  void SetUp() override {
+    if (!anyaccel::ops::has_isa(GetParam()))
+      GTEST_SKIP() << "this CPU does not support " << to_string(GetParam());
+  }
+};
+
+std::vector<char> prepared_with(Isa isa, const MatrixCase& c) {
+  std::vector<char> memory(
+      static_cast<std::size_t>(prepared_bytes(c.matrix.format, c.matrix.inputs)) + 64);
+  prepare_rows(isa, c.matrix, c.x.data(), 1,
+               memory.data() + (64 - reinterpret_cast<std::uintptr_t>(memory.data()) % 64) % 64);
+  return memory;
+}
+
+// Fails if the set's own code is not used: it stores a row's integers as bytes, in its own order.
+TEST_P(NeonProducts, HaveTheirOwnRowLayout) {
+  const MatrixCase c(Format::int8, 4, 128, 128, false, 1);
+  EXPECT_NE(prepared_with(GetParam(), c), prepared_with(Isa::neon, c));
+  if (GetParam() != Isa::neon_dotprod) {
+    EXPECT_NE(prepared_with(GetParam(), c), prepared_with(Isa::neon_dotprod, c));
+  }
+}
+
+// Fails if a tile of several rows, the rows after the last tile, incomplete blocks at the end of a
+// row, or groups of several blocks are computed incorrectly.
+TEST_P(NeonProducts, AgreeWithExactSums) {
+  for (const std::int64_t count : {1, 2, 3, 4, 9})
+    for (const auto& [outputs, inputs, group] : {std::tuple{4, 32, 32},
+                                                 {7, 160, 32},
+                                                 {5, 320, 64},
+                                                 {9, 512, 128},
+                                                 {6, 480, 96},
+                                                 {6, 576, 192},
+                                                 {3, 768, 256}}) {
+      check_with(GetParam(), Format::int8, outputs, inputs, group, false, count);
+      for (const bool asymmetric : {false, true})
+        check_with(GetParam(), Format::int4, outputs, inputs, group, asymmetric, count);
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Aarch64, NeonProducts,
+                         testing::Values(Isa::neon_dotprod, Isa::neon_i8mm, Isa::neon_bf16),
+                         [](const auto& set) { return std::string(to_string(set.param)); });
+#endif
 
 }  // namespace

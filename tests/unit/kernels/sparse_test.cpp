@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "kernels/attention/divide.h"
+#include "unit/kernels/arrays.h"
 
 namespace {
 
@@ -89,8 +90,7 @@ TEST(SparseAttention, InstructionSetsAgreeWithDouble) {
        {Shape{16, 5, 16}, Shape{48, 3, 48}, Shape{64, 7, 64}, Shape{128, 3, 32}}) {
     Case<double> exact(shape.block, shape.rows, shape.dim);
     exact.run(Isa::scalar);
-    for (const Isa isa : {Isa::scalar, Isa::neon, Isa::avx2, Isa::avx512}) {
-      if (!has_isa(isa)) continue;
+    for (const Isa isa : op_tests::sets()) {
       SCOPED_TRACE(to_string(isa));
       Case<float> fast(shape.block, shape.rows, shape.dim);
       fast.run(isa);

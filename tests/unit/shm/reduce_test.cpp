@@ -15,10 +15,18 @@ namespace {
 
 std::vector<const Kernels*> sets() {
   std::vector<const Kernels*> found;
-  for (const char* name : {"baseline", "avx2", "avx512"})
+  for (const char* name : {"baseline", "avx2", "avx512", "neon_bf16"})
     if (const auto* set = kernels(name)) found.push_back(set);
   return found;
 }
+
+#if defined(__aarch64__)
+// The other tests leave out sets that the CPU does not support. This test names them.
+TEST(ShmReduce, AllNeonSetsAreTested) {
+  if (!kernels("neon_bf16")) GTEST_SKIP() << "this CPU does not support neon_bf16";
+  EXPECT_STREQ(kernels("neon_bf16")->name, "neon_bf16");
+}
+#endif
 
 template <class T>
 T reference(Reduce reduce, const std::vector<std::vector<T>>& ranks, std::size_t i) {
