@@ -15,8 +15,8 @@ from cross_parts import counts, emulator, parts, processors, sysroot  # noqa: E4
 
 
 class Processors(unittest.TestCase):
-    # Fails if a run on a processor with more or fewer instruction sets than requested passes for the
-    # requested one.
+    # Fails if a run on a processor with more or fewer instruction sets than requested passes for
+    # the requested one.
     def test_the_emulated_processor_is_checked(self):
         neon, sve = processors.find("neon"), processors.find("sve256")
         plain = processors.parse_report("hwcap=0x8fb hwcap2=0 sve_bits=0 page=4096")
@@ -70,8 +70,8 @@ class Packages(unittest.TestCase):
     def test_torch_version_is_that_of_setup(self):
         self.assertRegex(sysroot.torch_version(), r"^\d+\.\d+\.\d+$")
 
-    # Fails if the configure step would not accept the folder in LibTorch's place, or if it contained
-    # anything that a target could use by mistake.
+    # Fails if the configure step would not accept the folder in LibTorch's place, or if it
+    # contained anything that a target could use by mistake.
     def test_version_only(self):
         with tempfile.TemporaryDirectory() as folder:
             made = parts.version_only(pathlib.Path(folder))

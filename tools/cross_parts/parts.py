@@ -11,8 +11,8 @@ from . import counts, emulator, processors, sysroot
 ROOT = sysroot.ROOT
 # Divides the numbers of random cases in the kernels' tests, because emulation is slow.
 DIVISOR = "20"
-# These tests run device code with one thread per GPU thread, or do not depend on the instruction set.
-# They run on one processor only.
+# These tests run device code with one thread per GPU thread, or do not depend on the instruction
+# set. They run on one processor only.
 ANY_PROCESSOR = "AttentionBlocks.*:EvoformerBlocks.*:InferenceCuda.*:InferenceTeam.*:MultiTensor.*:RandomLtd.*:RowsBlocks.*:SparseLayout.*"
 
 

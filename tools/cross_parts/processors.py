@@ -29,8 +29,8 @@ def _processor(name, cpu, has, sve_bits, part, what, implementer=0x41):
     return Processor(name, cpu, frozenset(has.split()), sve_bits, implementer, part, what)
 
 
-# QEMU 7.2 has no property that selects i8mm without bf16. The part numbers of `max` are those of the
-# processors that it stands for; QEMU itself reports 0x51.
+# QEMU 7.2 has no property that selects i8mm without bf16. The part numbers of `max` are those of
+# the processors that it stands for; QEMU itself reports 0x51.
 PROCESSORS = (
     _processor("neon", "cortex-a57", "asimd", 0, 0xd07, "NEON only (Cortex-A57)"),
     _processor("dotprod", "neoverse-n1", "asimd asimddp", 0, 0xd0c, "NEON with dot product (Neoverse N1)"),
