@@ -30,13 +30,25 @@ if(ANYACCEL_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_C_COMPILER_LAUNCHER ${launcher})
   set(CMAKE_CXX_COMPILER_LAUNCHER ${launcher})
 endif()
-foreach(linker mold lld)
+set(linkers mold lld)
+if(CMAKE_CROSSCOMPILING)
+  set(linkers "")  # GCC looks for linkers with the target's name, which no package installs
+endif()
+foreach(linker ${linkers})
   find_program(ANYACCEL_${linker} NAMES ${linker} ld.${linker})
   if(ANYACCEL_${linker})
     add_link_options(-fuse-ld=${linker})
     break()
   endif()
 endforeach()
+
+# Time limits in seconds of a unit test, and of listing a program's unit tests.
+set(anyaccel_test_seconds 120)
+set(anyaccel_list_seconds 60)
+if(CMAKE_CROSSCOMPILING)
+  set(anyaccel_test_seconds 1200)  # emulation is slow
+  set(anyaccel_list_seconds 300)
+endif()
 
 add_library(anyaccel_flags INTERFACE)
 target_compile_options(anyaccel_flags INTERFACE
@@ -47,6 +59,9 @@ target_compile_options(anyaccel_flags INTERFACE
   # torch. That is harmless, because each library has its own copies of inline functions.
   $<$<CXX_COMPILER_ID:GNU>:-Wno-attributes>
   $<$<BOOL:${ANYACCEL_WERROR}>:-Werror>
+  # On ARM, GCC 12 drops half of the partial results of some vectorized maximums, if it also
+  # vectorizes the loop's epilogue (tests/cross/gcc_epilogue.cpp).
+  $<$<AND:$<CXX_COMPILER_ID:GNU>,$<STREQUAL:${CMAKE_SYSTEM_PROCESSOR},aarch64>>:--param=vect-epilogues-nomask=0>
   # g++ compiles sources that include torch about 10 % faster if it does not collect garbage below
   # this heap size in KiB.
   $<$<CXX_COMPILER_ID:GNU>:--param=ggc-min-heapsize=1000000>)

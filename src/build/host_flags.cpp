@@ -133,16 +133,18 @@ bool is_instruction_set(std::string_view flag) {
     if (has_value(flag, start,
                   [](auto value) { return is_word(value) && !value.starts_with("native"); }))
       return true;
-  for (const std::string_view start : {"prefer-vector-width=", "sve-vector-bits="})
+  for (const std::string_view start :
+       {"prefer-vector-width=", "sve-vector-bits=", "branch-protection="})
     if (has_value(flag, start, [](auto value) { return is_word(value); })) return true;
   if (flag == "64" || flag == "fpmath=sse") return true;
   if (flag.starts_with("no-")) flag.remove_prefix(3);
   // Prefixes of names such as avx512bw, sse4.2, amx-int8, avx10.1.
   static constexpr std::string_view kFamilies[] = {"avx", "sse", "amx-", "bmi", "xsave"};
   static constexpr std::string_view kNames[] = {
-      "adx",   "aes",   "altivec", "cx16",  "f16c",       "fma",    "fma4",
-      "gfni",  "lzcnt", "mmx",     "movbe", "pclmul",     "popcnt", "prfchw",
-      "rdrnd", "sha",   "ssse3",   "vaes",  "vpclmulqdq", "vsx",    "vzeroupper"};
+      "adx",    "aes",        "altivec", "cx16",      "f16c",  "fma",
+      "fma4",   "gfni",       "lzcnt",   "mmx",       "movbe", "outline-atomics",
+      "pclmul", "popcnt",     "prfchw",  "rdrnd",     "sha",   "ssse3",
+      "vaes",   "vpclmulqdq", "vsx",     "vzeroupper"};
   return contains(kNames, flag) || (starts_with_one_of(kFamilies, flag) && is_word(flag, ".-"));
 }
 

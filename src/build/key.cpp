@@ -142,7 +142,8 @@ std::string checked_arch(const std::string& text) {
            c == '_';
   });
   if (!good || text.starts_with("native") || text.starts_with('-'))
-    fail("not an instruction set", text, "an -march value other than native, such as x86-64-v3");
+    fail("not an instruction set", text,
+         "an -march value other than native, such as x86-64-v3 or armv8.2-a+dotprod");
   return text;
 }
 

@@ -3,6 +3,7 @@
 #include <sstream>
 
 #include "anyaccel/error.h"
+#include "anyaccel/sdk/plugin_build.h"
 #include "base/untrusted_text.h"
 #include "build/cuda.h"
 #include "build/flags.h"
@@ -48,16 +49,6 @@ std::string object_name(const Source& source, std::size_t number) {
   return std::to_string(number) + "-" + fs::path(source.files.back()).filename().string() + ".o";
 }
 
-/// Returns flags that make GCC compile faster without changing its output. The first line of GCC's
-/// --version is "<program> (<package>) <version>"; that of Clang has no parentheses.
-std::vector<std::string> haste_flags(const Tools& tools) {
-  if (!tools.compiler_identity.substr(tools.compiler_identity.find(' ') + 1).starts_with('('))
-    return {};
-  // Disable GCC's garbage collection below 1 GB of heap. It takes about 10% of the compile time of
-  // sources that include torch's headers.
-  return {"--param=ggc-min-heapsize=1000000"};
-}
-
 std::vector<std::string> library_flags(const Op& op, const LibTorch* torch) {
   std::vector<std::string> out;
   if (const auto prefix = prefix_of(op.description); !prefix.empty())
@@ -78,6 +69,19 @@ std::vector<std::string> library_flags(const Op& op, const LibTorch* torch) {
 }
 
 }  // namespace
+
+// The first line of GCC's --version is "<program> (<package>) <version>"; that of Clang has no
+// parentheses.
+std::vector<std::string> gcc_flags(const std::string& identity, std::string_view architecture) {
+  if (!identity.substr(identity.find(' ') + 1).starts_with('(')) return {};
+  // Disable GCC's garbage collection below 1 GB of heap. It takes about 10% of the compile time of
+  // sources that include torch's headers.
+  std::vector<std::string> out{"--param=ggc-min-heapsize=1000000"};
+  // On ARM, GCC 12 drops half of the partial results of some vectorized maximums, if it also
+  // vectorizes the loop's epilogue. CMakeLists.txt files use the same flag (AnyAccelCompile.cmake).
+  if (architecture == "aarch64") out.emplace_back("--param=vect-epilogues-nomask=0");
+  return out;
+}
 
 std::string library_name(const Description& description) {
   // The suffix is needed because an op may have one description for the host and one for CUDA. Both
@@ -144,7 +148,7 @@ Plan make_plan(const Op& op, const Paths& paths, const LibTorch* torch, const Ta
       append(step.command, {tools.nvcc, "-ccbin", tools.compiler});
     } else {
       step.command.push_back(tools.compiler);
-      append(step.command, haste_flags(tools));
+      append(step.command, gcc_flags(tools.compiler_identity, ANYACCEL_ARCHITECTURE));
       if (source.files.back().ends_with(".c")) append(step.command, {"-x", "c"});
     }
     append(step.command, source_flags(op, source, target));

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "anyaccel/export.h"
@@ -44,6 +45,9 @@ ANYACCEL_API std::string library_name(const Description& description);
 
 /// Returns a source's compiler flags that affect the binary, without include folders.
 std::vector<std::string> source_flags(const Op& op, const Source& source, const Target& target);
+/// Returns the flags that GCC gets in addition, or an empty list for other compilers.
+/// `architecture` is ANYACCEL_ARCHITECTURE.
+std::vector<std::string> gcc_flags(const std::string& identity, std::string_view architecture);
 /// Returns the -gencode flags for the architectures.
 std::vector<std::string> cuda_flags(const Target& target);
 /// Returns the flags for the sanitizer that AnyAccel was built with, or an empty list in builds

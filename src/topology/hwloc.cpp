@@ -6,9 +6,11 @@
 #include <limits>
 #include <map>
 #include <string_view>
+#include <utility>
 
 #include "anyaccel/error.h"
 #include "base/file.h"
+#include "topology/arm_processor.h"
 #include "topology/hwloc_topology.h"
 #include "topology/topology.h"
 
@@ -118,6 +120,11 @@ Machine to_machine(hwloc_topology_t topology) {
   Machine machine;
   machine.cpu_model = info(topology, "CPUModel");
   machine.cpu_vendor = info(topology, "CPUVendor");
+  if (machine.cpu_model.empty()) {
+    auto arm = arm_processor(info(topology, "CPUImplementer"), info(topology, "CPUPart"));
+    machine.cpu_vendor = std::move(arm.vendor);
+    machine.cpu_model = std::move(arm.model);
+  }
   read_nodes(topology, machine);
   read_cores(topology, machine);
   assign_cores(machine);

@@ -1,8 +1,11 @@
 // Reads the machine without hwloc: one node with the CPUs that this process may use.
 #include <unistd.h>
 
+#include <utility>
+
 #include "anyaccel/error.h"
 #include "base/file.h"
+#include "topology/arm_processor.h"
 #include "topology/topology.h"
 
 namespace anyaccel::topology {
@@ -28,6 +31,11 @@ Machine read_machine() {
   const auto cpuinfo = try_read_file("/proc/cpuinfo").value_or("");
   machine.cpu_model = field(cpuinfo, "model name");
   machine.cpu_vendor = field(cpuinfo, "vendor_id");
+  if (machine.cpu_model.empty()) {
+    auto arm = arm_processor(field(cpuinfo, "CPU implementer"), field(cpuinfo, "CPU part"));
+    machine.cpu_vendor = std::move(arm.vendor);
+    machine.cpu_model = std::move(arm.model);
+  }
   NumaNode node;
   node.memory = static_cast<std::int64_t>(::sysconf(_SC_PHYS_PAGES)) * ::sysconf(_SC_PAGESIZE);
   node.near_cpus = allowed_cpus();

@@ -109,6 +109,22 @@ class TestAll(unittest.TestCase):
         done = self.run_parts("--ci", "--budget", "3", "--slowdown", "4", "--only", "tree")
         self.assertIn("too little time: 3 of 3 minutes left, 4 needed", done.stdout)
 
+    # Fails if the counts of a part that writes its own results are lost, if CI runs every part of
+    # tools/cross, or if a machine without the emulator counts as a failure.
+    def test_results_of_another_tool(self):
+        cross = self.root / "tools/cross"
+        cross.write_text(f'#!/bin/sh\necho "$*" > "{self.root}/cross.txt"\nmkdir -p build/aarch64-results\n'
+                         'printf "7 passed, 0 failed, 2 skipped\\n2\\tneeds i8mm\\n" > build/aarch64-results/results.txt\n')
+        cross.chmod(0o755)
+        self.assertEqual(self.run_parts("--only", "aarch64").returncode, 0)
+        self.assertEqual(self.rows()["aarch64"][2:5], ["7", "0", "2"])
+        self.assertIn("- aarch64: skipped 2: needs i8mm", (self.root / "docs/test-results.md").read_text())
+        self.assertNotIn("--only", (self.root / "cross.txt").read_text())
+        self.run_parts("--ci", "--only", "aarch64")
+        self.assertIn("--only kernels,base", (self.root / "cross.txt").read_text())
+        cross.write_text("#!/bin/sh\nexit 77\n")
+        self.assertEqual(self.run_parts("--ci", "--only", "tree,aarch64").stdout.splitlines()[-1], "9 passed, 0 failed, 1 skipped")
+
     # Fails if an unknown part counts as success.
     def test_unknown_part(self):
         done = self.run_parts("--only", "tree,foo")

@@ -18,6 +18,7 @@
 #include "backends/sim/fork.h"
 #include "backends/sim/kernels.h"
 #include "backends/sim/memory_map.h"
+#include "backends/sim/page_size.h"
 #include "backends/sim/register.h"
 #include "base/untrusted_text.h"
 
@@ -175,17 +176,17 @@ struct Opened {
     if (length != 0) unmap_foreign(begin, length);
     if (begin != nullptr) memory->give_addresses_back(begin);
     if (counter != nullptr) counter->fetch_sub(1);
-    if (counter_page != nullptr) ::munmap(counter_page, kPage);
+    if (counter_page != nullptr) ::munmap(counter_page, page_size());
   }
 
   void map_counter(int file, std::size_t offset) {
-    counter_page = ::mmap(nullptr, kPage, PROT_READ | PROT_WRITE, MAP_SHARED, file,
-                          static_cast<off_t>(offset / kPage * kPage));
+    counter_page = ::mmap(nullptr, page_size(), PROT_READ | PROT_WRITE, MAP_SHARED, file,
+                          static_cast<off_t>(offset / page_size() * page_size()));
     if (counter_page == MAP_FAILED) {
       counter_page = nullptr;
       fail(with_reason("cannot map the counter of shared device memory"));
     }
-    counter = reinterpret_cast<Counter*>(static_cast<char*>(counter_page) + offset % kPage);
+    counter = reinterpret_cast<Counter*>(static_cast<char*>(counter_page) + offset % page_size());
   }
 };
 
@@ -246,8 +247,8 @@ at::Tensor open_shared(const std::string& handle, int device) {
   const File file(parsed);
   auto opened = std::make_unique<Opened>();
   opened->map_counter(file.number(), parsed.counter);
-  const auto lead = parsed.begin % kPage;
-  const auto length = (lead + parsed.bytes + kPage - 1) / kPage * kPage;
+  const auto lead = parsed.begin % page_size();
+  const auto length = round_up_to_pages(lead + parsed.bytes);
   opened->memory = target.memory.get();
   opened->begin = opened->memory->take_addresses(length);
   map_foreign(opened->begin, length, file.number(), parsed.begin - lead);

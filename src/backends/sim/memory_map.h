@@ -35,8 +35,6 @@ struct MemoryMap {
   }
 };
 
-constexpr std::size_t kPage = 4096;
-
 /// Size of the part of the file that follows the memory of all devices. Only ipc.cpp uses it.
 constexpr std::size_t kIpcBytes = 1 << 20;
 

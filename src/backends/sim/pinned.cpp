@@ -15,6 +15,7 @@
 
 #include "backends/sim/fork.h"
 #include "backends/sim/memory_map.h"
+#include "backends/sim/page_size.h"
 #include "backends/sim/runtime.h"
 
 #include <fcntl.h>
@@ -124,7 +125,7 @@ c10::DataPtr PinnedAllocator::allocate(std::size_t bytes) {
   if (bytes == 0) return {nullptr, c10::Device(c10::kCPU)};
   // Use whole pages, so that the view of a single block can be protected, and sizes that are powers
   // of two, so that blocks can be reused.
-  std::size_t size = kPage;
+  std::size_t size = page_size();
   while (size < bytes) size *= 2;
   const std::lock_guard lock(mutex_);
   TORCH_CHECK(ours(),
@@ -155,8 +156,8 @@ c10::DataPtr PinnedAllocator::allocate(std::size_t bytes) {
 /// A range, rounded up to whole pages.
 struct Pages {
   Pages(const char* address, std::size_t bytes)
-      : offset(reinterpret_cast<std::uintptr_t>(address) % kPage),
-        size((offset + bytes + kPage - 1) / kPage * kPage) {}
+      : offset(reinterpret_cast<std::uintptr_t>(address) % page_size()),
+        size(round_up_to_pages(offset + bytes)) {}
   std::size_t offset;  ///< offset of the address in its first page
   std::size_t size;
 };

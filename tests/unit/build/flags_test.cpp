@@ -35,6 +35,8 @@ INSTANTIATE_TEST_SUITE_P(
                     "-Wl,--no-as-needed -l:libx.so",
                     "flag = -march=x86-64-v3 -mtune=generic -mavx512vnni -mno-avx10.1 -mamx-int8 "
                     "-mprefer-vector-width=512",
+                    "flag = -march=armv8.2-a+dotprod -mbranch-protection=pac-ret+leaf "
+                    "-mno-outline-atomics",
                     "flag = -mcpu=neoverse-v1+sve -fvisibility=hidden -fno-math-errno "
                     "-fno-trapping-math -ffp-contract=off",
                     "flag = -funroll-loops -fno-tree-vectorize -ftemplate-depth=2048 "

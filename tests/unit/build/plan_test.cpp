@@ -34,6 +34,16 @@ TEST(PlanTest, OnlyGccGetsGccOptions) {
     EXPECT_THAT(step_with(other).command, Not(Contains(StartsWith("--param")))) << other;
 }
 
+// Fails if ops on ARM are compiled without the option that avoids wrong results of GCC 12, or on
+// other machines with it.
+TEST(PlanTest, GccOnArmDoesNotVectorizeEpilogues) {
+  const std::string gcc = "c++ (Debian 12.2.0-14+deb12u1) 12.2.0 size 1",
+                    wanted = "--param=vect-epilogues-nomask=0";
+  EXPECT_THAT(gcc_flags(gcc, "aarch64"), Contains(wanted));
+  EXPECT_THAT(gcc_flags(gcc, "x86_64"), Not(Contains(wanted)));
+  EXPECT_THAT(gcc_flags("Debian clang version 14.0.6 size 1", "aarch64"), testing::IsEmpty());
+}
+
 // Fails if the sources that a description lists on one line are not compiled together into one
 // object, in order. Compiling each source separately would parse the headers again.
 TEST(PlanTest, SourcesOfALineFormOneObject) {

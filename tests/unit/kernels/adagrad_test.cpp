@@ -1,6 +1,7 @@
 #include "kernels/optimizer/adagrad.h"
 
 #include "unit/kernels/arrays.h"
+#include "unit/kernels/rounds.h"
 
 namespace {
 
@@ -70,7 +71,7 @@ void float_step(Case& of) {
 // The 10,000 random cases cover every type, many lengths and alignments, and special values.
 TEST(CpuAdagrad, EveryInstructionSetMatchesPlainFloat) {
   Random random(5);
-  for (int round = 0; round < 10000; ++round) {
+  for (int round = 0; round < rounds(10000); ++round) {
     const Case before = random_case(random);
     Case expected = before;
     float_step(expected);
@@ -90,7 +91,7 @@ TEST(CpuAdagrad, EveryInstructionSetMatchesPlainFloat) {
 TEST(CpuAdagrad, StaysWithinErrorBoundOfDouble) {
   constexpr double u = 0x1p-24;
   Random random(6);
-  for (int round = 0; round < 1500; ++round) {
+  for (int round = 0; round < rounds(1500); ++round) {
     const Case before = random_case(random);
     Case after = before;
     run(best_isa(), after, 0, after.params.size());

@@ -1,6 +1,7 @@
 #include "kernels/optimizer/adam.h"
 
 #include "unit/kernels/arrays.h"
+#include "unit/kernels/rounds.h"
 
 namespace {
 
@@ -131,7 +132,7 @@ void expect_same(const Case& a, const Case& b, const std::string& what) {
 // bound.
 TEST(CpuAdam, StaysWithinErrorBoundOfDouble) {
   Random random(1);
-  for (int round = 0; round < 1500; ++round) {
+  for (int round = 0; round < rounds(1500); ++round) {
     const Case before = random_case(random, false);
     Case after = before;
     adam_update(best_isa(), adam_constants(before.options, before.step), after.arrays(), 0,
@@ -157,7 +158,7 @@ TEST(CpuAdam, StaysWithinErrorBoundOfDouble) {
 // The 10,000 random cases cover every type, many lengths and alignments, and special values.
 TEST(CpuAdam, EveryInstructionSetMatchesPlainFloat) {
   Random random(2);
-  for (int round = 0; round < 10000; ++round) {
+  for (int round = 0; round < rounds(10000); ++round) {
     const Case before = random_case(random, true);
     const AdamConstants constants = adam_constants(before.options, before.step);
     Case expected = before;
@@ -220,7 +221,7 @@ TEST(CpuAdam, DividesByHugeEps) {
 // Fails if rollback does not undo a step, with coupled or decoupled weight decay.
 TEST(CpuAdam, RollbackUndoesAStep) {
   Random random(3);
-  for (int round = 0; round < 200; ++round) {
+  for (int round = 0; round < rounds(200); ++round) {
     Case before = random_case(random, false);
     before.options.beta1 = 0.9;
     before.options.beta2 = 0.99;

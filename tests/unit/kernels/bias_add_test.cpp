@@ -3,6 +3,7 @@
 #include "kernels/spatial/bias_add.h"
 #include "kernels/spatial/bias_add_blocks.h"
 #include "unit/kernels/device_elements.h"
+#include "unit/kernels/rounds.h"
 
 namespace {
 
@@ -78,7 +79,7 @@ Array device(Case& arguments) {
 TEST(SpatialInference, AllKernelsAreBitwiseEqual) {
   Random random(61);
   int packed = 0;
-  for (int i = 0; i < 400; ++i) {
+  for (int i = 0; i < rounds(400); ++i) {
     Case arguments = random_case(random);
     const Element element = arguments.activation.element();
     const Array expected = kernel(Isa::scalar, arguments, 1);
@@ -105,7 +106,7 @@ TEST(SpatialInference, AllKernelsAreBitwiseEqual) {
     packed += bias_pack(places, size_of(element)) > 1;
     if (HasFatalFailure() || HasNonfatalFailure()) return;
   }
-  EXPECT_GT(packed, 20);
+  EXPECT_GT(packed, rounds(400) / 20);
 }
 
 // Fails if doubles lose precision through conversion to float.

@@ -2,6 +2,7 @@
 // groups for an all-to-all.
 #include "kernels/quantization/integer_blocks.h"
 #include "unit/kernels/device_elements.h"
+#include "unit/kernels/rounds.h"
 
 namespace {
 
@@ -12,7 +13,7 @@ using namespace op_tests;
 // to fp16 after each step.
 TEST(Quantizer, HalvesAreRoundedAfterEachStep) {
   Random random(11);
-  for (int i = 0; i < 200; ++i) {
+  for (int i = 0; i < rounds(200); ++i) {
     const int bits = random.once_in(2) ? 8 : 4;
     const std::int64_t groups = random.whole(1, 5), group = random.whole(1, 60) * 2,
                        size = groups * group;

@@ -3,6 +3,7 @@
 // for bit. Out-of-bounds writes are detected.
 #include "kernels/quantization/integer_blocks.h"
 #include "unit/kernels/device_elements.h"
+#include "unit/kernels/rounds.h"
 
 namespace {
 
@@ -112,7 +113,7 @@ Result quantized_on_device(Case& arguments, bool backwards) {
 // divided. Covers tails, 4-bit packing and the order of groups.
 TEST(Quantizer, AllKernelsProduceTheSameCodes) {
   Random random(7);
-  for (int i = 0; i < 400; ++i) {
+  for (int i = 0; i < rounds(400); ++i) {
     Case arguments = random_case(random, random.once_in(2));
     const Result expected = quantized(Isa::scalar, arguments);
     for (const Isa isa : sets()) {
@@ -137,7 +138,7 @@ int code_in(const std::vector<std::int8_t>& codes, int bits, std::int64_t i) {
 // Fails if a scale, offset, range or rounding is wrong, or int4 is packed in the wrong order.
 TEST(Quantizer, CodesFollowTheFormat) {
   Random random(8);
-  for (int i = 0; i < 200; ++i) {
+  for (int i = 0; i < rounds(200); ++i) {
     Case arguments = random_case(random, false);
     arguments.order = {};
     const Result made = quantized(sets().back(), arguments);
@@ -192,7 +193,7 @@ Array dequantized(Isa isa, const Case& arguments, Result& made, Element element,
 // results change with non-temporal stores or in the device code.
 TEST(Quantizer, AllKernelsDequantizeToTheSameValues) {
   Random random(9);
-  for (int i = 0; i < 300; ++i) {
+  for (int i = 0; i < rounds(300); ++i) {
     Case arguments = random_case(random, random.once_in(2));
     arguments.order = {};
     Result made = quantized(Isa::scalar, arguments);

@@ -3,6 +3,7 @@
 #include "kernels/optimizer/lamb.h"
 #include "kernels/optimizer/lamb_blocks.h"
 #include "unit/kernels/device_elements.h"
+#include "unit/kernels/rounds.h"
 
 namespace {
 
@@ -117,7 +118,7 @@ void expect_same(const Case& ours, const Case& expected, const LambRate& rate,
 // and the rounding of states.
 TEST(Lamb, AllKernelsAreBitwiseEqual) {
   Random random(41);
-  for (int i = 0; i < 120; ++i) {
+  for (int i = 0; i < rounds(120); ++i) {
     const LambConstants constants = random_constants(random);
     const Case begin = random_case(random, random.once_in(3));
     Case expected = begin;

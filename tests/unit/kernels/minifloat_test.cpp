@@ -5,6 +5,7 @@
 
 #include "kernels/quantization/minifloat_blocks.h"
 #include "unit/kernels/device_elements.h"
+#include "unit/kernels/rounds.h"
 
 namespace {
 
@@ -100,7 +101,7 @@ bool same_bytes(const std::vector<std::uint8_t>& ours, const std::vector<std::ui
 // packing and the random numbers of stochastic rounding.
 TEST(FpQuantizer, AllKernelsProduceTheSameRows) {
   Random random(17);
-  for (int i = 0; i < 400; ++i) {
+  for (int i = 0; i < rounds(400); ++i) {
     Case arguments = random_case(random, random.once_in(2));
     const auto expected = quantized(Isa::scalar, arguments);
     const std::string what =
@@ -201,7 +202,7 @@ TEST(FpQuantizer, RoundsAroundMidpoints) {
 TEST(FpQuantizer, AllKernelsDequantizeToTheSameValues) {
   Random random(19);
   int aligned = 0;
-  for (int i = 0; i < 300; ++i) {
+  for (int i = 0; i < rounds(300); ++i) {
     Case arguments = random_case(random, random.once_in(2));
     arguments.groups += 3;
     std::vector<std::uint8_t> rows(static_cast<std::size_t>(arguments.groups * arguments.bytes()));
@@ -240,7 +241,8 @@ TEST(FpQuantizer, AllKernelsDequantizeToTheSameValues) {
     op_tests::expect_same(device, expected, "device");
     if (HasFatalFailure() || HasNonfatalFailure()) return;
   }
-  EXPECT_GT(aligned, 0);  // these cases use non-temporal stores
+  // These cases use non-temporal stores. A fraction of the cases may contain none.
+  EXPECT_TRUE(aligned > 0 || rounds(300) < 300);
 }
 
 // Fails if stochastic rounding is biased or changes exactly representable numbers, or all elements

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "unit/kernels/arrays.h"
+#include "unit/kernels/rounds.h"
 
 namespace {
 
@@ -104,7 +105,7 @@ void compare(op_tests::Random& random, bool gather, bool wide) {
 // between tokens are overwritten.
 TEST(RandomLtd, BlocksCopyTheirTokens) {
   op_tests::Random random(51);
-  for (int i = 0; i < 200; ++i) {
+  for (int i = 0; i < op_tests::rounds(200); ++i) {
     const bool gather = i % 2 == 0, wide = i % 4 < 2;
     compare<Sixteen>(random, gather, wide);
     compare<std::uint64_t>(random, gather, wide);

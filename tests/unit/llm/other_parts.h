@@ -5,6 +5,7 @@
 #include <ATen/core/Tensor.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -18,7 +19,7 @@ namespace anyaccel::llm {
 /// list of slices along dimension `dim`. Returns the number of these pages.
 inline std::size_t forbid_other_parts(const at::Tensor& whole, std::size_t dim,
                                       const std::vector<Slice>& own) {
-  constexpr std::uintptr_t kPage = 4096;
+  const auto page_bytes = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
   const auto first = reinterpret_cast<std::uintptr_t>(whole.const_data_ptr());
   const std::uintptr_t end = first + whole.nbytes(), item = whole.element_size();
   const auto columns = static_cast<std::uintptr_t>(whole.dim() > 1 ? whole.size(1) : 1);
@@ -30,13 +31,13 @@ inline std::size_t forbid_other_parts(const at::Tensor& whole, std::size_t dim,
     });
   };
   std::size_t pages = 0;
-  for (std::uintptr_t page = (first + kPage - 1) / kPage * kPage; page + kPage <= end;
-       page += kPage) {
+  for (std::uintptr_t page = (first + page_bytes - 1) / page_bytes * page_bytes;
+       page + page_bytes <= end; page += page_bytes) {
     bool other = true;
-    for (std::uintptr_t address = page; other && address < page + kPage; address += item)
+    for (std::uintptr_t address = page; other && address < page + page_bytes; address += item)
       other = !is_own(address);
     if (!other) continue;
-    EXPECT_EQ(::mprotect(reinterpret_cast<void*>(page), kPage, PROT_NONE), 0);
+    EXPECT_EQ(::mprotect(reinterpret_cast<void*>(page), page_bytes, PROT_NONE), 0);
     ++pages;
   }
   return pages;

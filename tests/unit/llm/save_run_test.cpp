@@ -1,5 +1,6 @@
 // Tests saving checkpoints when the disk is full or the process is killed.
 #include <ATen/Parallel.h>
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -22,7 +23,7 @@ std::atomic<int> renames_until_killed{-1};
 // Replaces libc's rename(), so that the process can be killed between two renames.
 extern "C" int rename(const char* from, const char* to) noexcept {
   if (renames_until_killed >= 0 && renames_until_killed-- == 0) ::_exit(9);
-  return static_cast<int>(::syscall(SYS_rename, from, to));
+  return static_cast<int>(::syscall(SYS_renameat, AT_FDCWD, from, AT_FDCWD, to));
 }
 
 // Replaces libc's fsync(). A file system with delayed allocation may not report a full disk until

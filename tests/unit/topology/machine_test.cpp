@@ -41,6 +41,13 @@ TEST_F(SavedMachine, CoresAndSiblings) {
   EXPECT_EQ(cores_of_node(apart, 1).size(), 4u);
 }
 
+// Fails if a processor has no name on ARM, where hwloc reports only numbers.
+TEST_F(SavedMachine, ArmProcessors) {
+  EXPECT_EQ(saved("arm_four_nodes").cpu_model, "TaiShan-v110");
+  EXPECT_EQ(saved("arm_four_nodes").cpu_vendor, "HiSilicon");
+  EXPECT_EQ(saved("grace_hopper").cpu_model, "Neoverse-V2");
+}
+
 // Fails if node numbers are used as indices, so that node 8 is lost.
 TEST_F(SavedMachine, NodeNumbersWithGaps) {
   const auto machine = saved("nodes_0_and_8");

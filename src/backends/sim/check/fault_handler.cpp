@@ -4,6 +4,9 @@
 #include <ucontext.h>
 
 #include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
 
 namespace anyaccel::backends::sim::checking {
 
@@ -16,6 +19,25 @@ bool was_write([[maybe_unused]] void* context) {
 #if defined(__x86_64__)
   constexpr greg_t kWrite = 2;
   return (static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_ERR] & kWrite) != 0;
+#elif defined(__aarch64__)
+  // The signal frame is followed by records of different kinds (asm/sigcontext.h). One of them
+  // contains the register ESR_EL1, whose bit WnR is set for writes.
+  constexpr std::uint32_t kEsr = 0x45535201;
+  constexpr std::uint64_t kWrite = 1 << 6;
+  struct Head {
+    std::uint32_t magic, size;
+  } head;
+  const auto& records = static_cast<ucontext_t*>(context)->uc_mcontext.__reserved;
+  for (std::size_t at = 0; at + sizeof head + sizeof(std::uint64_t) <= sizeof records;
+       at += head.size) {
+    std::memcpy(&head, records + at, sizeof head);
+    if (head.size < sizeof head) break;
+    if (head.magic != kEsr) continue;
+    std::uint64_t esr = 0;
+    std::memcpy(&esr, records + at + sizeof head, sizeof esr);
+    return (esr & kWrite) != 0;
+  }
+  return false;
 #else
   return false;
 #endif

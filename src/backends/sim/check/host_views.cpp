@@ -4,11 +4,11 @@
 
 #include <algorithm>
 
+#include "backends/sim/page_size.h"
+
 namespace anyaccel::backends::sim::checking {
 
 namespace {
-
-constexpr std::uintptr_t kPage = 4096;
 
 void allow(std::uintptr_t low, std::uintptr_t high, int what) {
   ::mprotect(reinterpret_cast<void*>(low), high - low, what);
@@ -27,8 +27,8 @@ void HostViews::protect(const Closed& closed) const {
 
 void HostViews::close(const Use& copy, bool whole) {
   Closed closed{.copy = copy, .low = copy.region.low, .high = copy.region.high, .part = !whole};
-  closed.low = (whole ? closed.low : closed.low + kPage - 1) / kPage * kPage;
-  closed.high = (whole ? closed.high + kPage - 1 : closed.high) / kPage * kPage;
+  closed.low = whole ? page_of(closed.low) : round_up_to_pages(closed.low);
+  closed.high = whole ? round_up_to_pages(closed.high) : page_of(closed.high);
   const std::lock_guard lock(mutex_);
   protect(closed);
   if (closed.part) ++parts_;
@@ -103,8 +103,8 @@ bool HostViews::covered(std::uintptr_t address, std::size_t bytes) {
 
 void HostViews::guard(std::uintptr_t view, std::uintptr_t address, std::size_t bytes) {
   const std::lock_guard lock(mutex_);
-  const std::uintptr_t low = view / kPage * kPage;
-  const std::uintptr_t high = (view + bytes + kPage - 1) / kPage * kPage;
+  const std::uintptr_t low = page_of(view);
+  const std::uintptr_t high = round_up_to_pages(view + bytes);
   second_views_.push_back({low, high});
   had_second_view_ = true;
   const auto* closed = covering(address, bytes);

@@ -3,10 +3,11 @@
 #include <elf.h>
 #include <link.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <cstring>
+
+#include "backends/sim/page_size.h"
 
 namespace anyaccel::backends::sim::checking {
 
@@ -35,13 +36,6 @@ struct Imports {
   Relocations called, taken;
   Range read_only;  ///< made read-only by the loader after it has resolved the imports (RELRO)
 };
-
-std::uintptr_t page_size() {
-  static const auto size = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
-  return size;
-}
-
-std::uintptr_t page_of(std::uintptr_t address) { return address / page_size() * page_size(); }
 
 /// The loader stores some addresses relative to the object, for example in the vDSO.
 std::uintptr_t address_in(const dl_phdr_info& object, std::uintptr_t value) {

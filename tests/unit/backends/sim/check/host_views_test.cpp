@@ -6,11 +6,12 @@
 #include <sys/mman.h>
 
 #include "backends/sim/check/fault_handler.h"
+#include "backends/sim/page_size.h"
 
 namespace anyaccel::backends::sim::checking {
 namespace {
 
-constexpr std::size_t kPage = 4096;
+const std::size_t kPage = page_size();
 
 struct SimCheckHostViews : testing::Test {
   void SetUp() override {
