@@ -49,8 +49,8 @@ def pair(*given):
 
 
 peaks = Side("peaks", [*PEER, "peaks"], env=ENV, ours=())
-# On CPUs without AVX-512, torch multiplies bfloat16 element by element, which is too slow to measure
-# a step of transformers.
+# On CPUs without AVX-512, torch multiplies bfloat16 element by element, which is too slow to
+# measure a step of transformers.
 BF16 = "avx512bw" in open("/proc/cpuinfo", encoding="ascii").read()
 
 full = Benchmark(

@@ -120,8 +120,8 @@ def add(family, name, changes, on_sim):
 
 
 class Training(Case):
-    # Fails if transformers computes different results with the saved model, if its config.json lacks
-    # settings of the original one, or if a loaded model generates different tokens.
+    # Fails if transformers computes different results with the saved model, if its config.json
+    # lacks settings of the original one, or if a loaded model generates different tokens.
     def test_save_pretrained(self):
         for family, changes in (("GPT2", dict(n_positions=64)), ("Phi3", {}), ("Mixtral", dict(num_local_experts=4)),
                                 ("Gemma2", dict(head_dim=8, sliding_window=6)), ("OPT", dict(ffn_dim=48, word_embed_proj_dim=20, do_layer_norm_before=False))):
@@ -144,8 +144,8 @@ class Training(Case):
                 half = transformers.AutoModelForCausalLM.from_pretrained(f"{tuned}-half", dtype="auto")
                 self.assertEqual(half.dtype, torch.bfloat16)
 
-    # Fails if dropout is not applied in training, is applied in evaluation, or draws different numbers
-    # when layers are recomputed.
+    # Fails if dropout is not applied in training, is applied in evaluation, or draws different
+    # numbers when layers are recomputed.
     def test_dropout(self):
         for family, changes in (("GPT2", dict(embd_pdrop=0.2, attn_pdrop=0.3, resid_pdrop=0.1)), ("Llama", dict(attention_dropout=0.4)),
                                 ("OPT", dict(ffn_dim=48, dropout=0.2, attention_dropout=0.3)), ("Gemma2", dict(head_dim=8, attention_dropout=0.4))):

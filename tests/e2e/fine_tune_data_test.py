@@ -76,8 +76,8 @@ class FineTuneData(FineTuneCase):
                     self.assertIn(word, learned)
                 self.assertNotIn("question", learned)
 
-    # Fails if a text lacks the tokenizer's special tokens or the end-of-text token, or has one of them
-    # twice.
+    # Fails if a text lacks the tokenizer's special tokens or the end-of-text token, or has one of
+    # them twice.
     def test_texts(self):
         _, tokenizer = make_model(self.model_folder)
         texts = ["One line", "Two\nlines", "ends itself</s>", "", "ünï"]
@@ -88,8 +88,8 @@ class FineTuneData(FineTuneCase):
             self.assertEqual(example["ids"], want)
             self.assertEqual(example["labels"], want)
 
-    # Fails if a plain text is split into lines, if a folder's files are read in the wrong order, or if
-    # the format of a file is detected wrongly.
+    # Fails if a plain text is split into lines, if a folder's files are read in the wrong order, or
+    # if the format of a file is detected wrongly.
     def test_formats(self):
         _, tokenizer = make_model(self.model_folder)
         (self.folder / "data/more").mkdir(parents=True)

@@ -237,8 +237,8 @@ class FineTune(FineTuneCase):
         done = shell(f"anyaccel generate --model {self.folder}/out --prompt 'the model' -n 5 --greedy --raw")
         self.assertEqual(done.returncode, 0, done.stderr)
 
-    # Fails if recomputing activations changes the losses, or if bfloat16 with master weights changes
-    # them too much.
+    # Fails if recomputing activations changes the losses, or if bfloat16 with master weights
+    # changes them too much.
     def test_memory_options(self):
         make_model(self.model_folder)
         base = f"--data {self.chats()} --steps 6 --lr 1e-3 "
@@ -310,7 +310,8 @@ class FineTune(FineTuneCase):
         self.chats()
         self.assertEqual(len(self.losses(shell(resume + "--lora --lora-r 4"))), 1)
 
-    # Fails if the ranks of a job train on different data than a single rank, or have different weights.
+    # Fails if the ranks of a job train on different data than a single rank, or have different
+    # weights.
     def test_ranks(self):
         make_model(self.model_folder)
         options = (f"anyaccel train --model {self.model_folder} --data {self.chats()} --json --steps 6 --batch-size 2 --gradient-accumulation-steps 3 "
@@ -323,8 +324,8 @@ class FineTune(FineTuneCase):
         self.assertLess(abs(together["validation_loss"] - alone["validation_loss"]), 1e-3)
         self.assertTrue(together["same_weights"])
 
-    # Fails if training on the simulator gives different losses than on the CPU, or if its checker reports
-    # an error. Also covers the simulator in place of CUDA, and two devices.
+    # Fails if training on the simulator gives different losses than on the CPU, or if its checker
+    # reports an error. Also covers the simulator in place of CUDA, and two devices.
     def test_sim(self):
         make_model(self.model_folder)
         base = f"--data {self.chats()} --steps 5 --lr 1e-3 --validation-fraction 0.2 --eval-every 2 "

@@ -61,8 +61,8 @@ class Lora(Case):
         self.close(got["logits"], logits, f"{name}: logits")
         self.same_gradients(got, plain_names(grads))
 
-    # Fails if an adapter that PEFT wrote gives different losses, logits or gradients in CausalLM, or if
-    # an adapter that CausalLM trained does so in PEFT.
+    # Fails if an adapter that PEFT wrote gives different losses, logits or gradients in CausalLM,
+    # or if an adapter that CausalLM trained does so in PEFT.
     def test_both_directions(self):
         for family, changes, targets in CASES:
             with self.subTest(family=family, targets=targets):
@@ -95,8 +95,8 @@ class Lora(Case):
                 whole = random_models.transformers.AutoModelForCausalLM.from_pretrained(self.folder / "merged", attn_implementation="eager")
                 self.close(random_models.torch.tensor(random_models.logits(whole, inputs["ids"][0].tolist())), second["logits"][0], "saved")
 
-    # Fails if a new adapter adapts different modules than PEFT, changes the model, or draws A from a
-    # different distribution.
+    # Fails if a new adapter adapts different modules than PEFT, changes the model, or draws A from
+    # a different distribution.
     def test_inject(self):
         for family, changes, targets in CASES:
             with self.subTest(family=family, targets=targets):
@@ -118,8 +118,8 @@ class Lora(Case):
                         self.assertAlmostEqual(value.std().item(), bound / 3 ** 0.5, delta=0.2 * bound)
                 self.same_gradients(self.result("removed"), want[2])
 
-    # Fails if outputs or gradients of an adapter over quantized weights, or merging it, differ from those
-    # over the dequantized weights by more than rounding.
+    # Fails if outputs or gradients of an adapter over quantized weights, or merging it, differ from
+    # those over the dequantized weights by more than rounding.
     def test_quantized(self):
         for family, changes in (("Llama", dict(hidden_size=64, intermediate_size=96)), ("GPT2", dict(n_embd=64, hidden_size=64)),
                                 ("Gemma2", dict(hidden_size=64, intermediate_size=96, head_dim=16, tie_word_embeddings=True))):
