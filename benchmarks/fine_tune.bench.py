@@ -30,7 +30,7 @@ def loss(name):
 
 
 def of_products(name, model):
-    """Return the step's time relative to that of its matrix products at the measured peak. The
+    """Return the time of a step divided by that of its matrix products at the measured peak. The
     backward pass of frozen weights needs one product, not two.
     """
     def value(n):
@@ -49,16 +49,16 @@ def pair(*given):
 
 
 peaks = Side("peaks", [*PEER, "peaks"], env=ENV, ours=())
-# torch multiplies bfloat16 element by element on CPUs without AVX-512: a step of transformers takes
-# more than an hour.
+# On CPUs without AVX-512, torch multiplies bfloat16 element by element, which is too slow to
+# measure a step of transformers.
 BF16 = "avx512bw" in open("/proc/cpuinfo", encoding="ascii").read()
 
 full = Benchmark(
     title="Fine-tuning SmolLM2-135M",
     about="""Full fine-tuning of a model with random weights in the shape of SmolLM2-135M, 4 sequences
         of 512 tokens per step, 2 threads. transformers: SDPA and torch's fused AdamW. Both sides
-        have their moments in the parameters' dtype. "bf16_master" also keeps the weights and the
-        moments in float32. The losses of both programs show that they do the same work. "peaks" is
+        keep the moments in the parameters' dtype. "bf16_master" also keeps the weights and the
+        moments in float32. The targets also compare the losses of both programs. "peaks" is
         the fastest float32 matrix product and the bandwidth of an addition in torch.""",
     prepare=[*PEER, "prepare", SMALL],
     sides=[peaks, *pair("fp32", SMALL, "fp32", "full", 4, 2),

@@ -1,6 +1,6 @@
 // Fine-tunes a model as fine_tune.py does with transformers: `bench_fine_tune MODEL fp32|bf16
 // full|lora BATCH STEPS`. Prints tokens per second, peak memory, the last loss and the milliseconds
-// of each phase. `bf16_master` in place of bf16 keeps float32 copies of the weights.
+// of each phase. `bf16_master` instead of bf16 keeps float32 copies of the weights.
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros_like.h>
 #include <sys/resource.h>
@@ -31,8 +31,8 @@ at::Tensor ids_of(std::int64_t batch, std::int64_t step) {
   return ids;
 }
 
-/// AdamW with the moments in the parameters' dtype, as torch's. With `master`, the moments are
-/// float32, and so are the copies of the weights that it updates.
+/// AdamW with the moments in the parameters' dtype, as in torch. With `master`, it updates float32
+/// copies of the weights, and the moments are float32 too.
 class Optimizer {
  public:
   Optimizer(const CausalLM& model, bool master)

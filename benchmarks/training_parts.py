@@ -1,5 +1,5 @@
 """Times the parts of a fine-tuning step, forward and backward: AnyAccel's op `decoder_training` and
-the way transformers computes them with torch's ops. Both alternate in one process. Prints
+transformers' computation with torch's ops. Both alternate in one process. Prints
 microseconds per call.
 
 usage: training_parts.py fp32|bf16
@@ -18,7 +18,7 @@ from by_turns import by_turns
 
 DTYPE = {"fp32": torch.float32, "bf16": torch.bfloat16}[sys.argv[1]]
 BATCH, TIME, HIDDEN, INNER, HEADS, KV_HEADS, DIM, VOCAB = 4, 512, 576, 1536, 9, 3, 64, 49152
-# torch multiplies bfloat16 element by element on CPUs without AVX-512, which takes seconds.
+# On CPUs without AVX-512, torch multiplies bfloat16 element by element, which is slow.
 SLOW_PRODUCTS = DTYPE == torch.bfloat16 and "avx512bw" not in open("/proc/cpuinfo", encoding="ascii").read()
 
 

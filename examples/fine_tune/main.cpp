@@ -28,7 +28,7 @@ int main(int count, char** words) try {
   const std::string text{std::istreambuf_iterator<char>(file), {}};
   const at::Tensor ids = at::tensor(tokenizer.encode(text));
 
-  // Rows of at most 256 tokens. A row is one sequence, so nothing is padded.
+  // Rows of at most 256 tokens. Each row is one sequence without padding.
   const std::int64_t time =
       std::min<std::int64_t>({256, model->config().max_positions, ids.numel()});
   const std::int64_t rows = ids.numel() / time;
@@ -41,7 +41,7 @@ int main(int count, char** words) try {
   for (int step = 0; step < steps; ++step) {
     const std::int64_t begin = step * batch % rows;
     const at::Tensor part = batches.narrow(0, begin, std::min(batch, rows - begin));
-    // Without logits, the loss needs memory for a few hundred tokens' logits only.
+    // With `.logits = false`, only a few hundred tokens' logits are in memory at a time.
     const auto out = model->forward({.ids = part, .labels = part, .logits = false});
     optimizer.zero_grad();
     out.loss.backward();

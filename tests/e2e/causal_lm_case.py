@@ -17,7 +17,7 @@ DETERMINISTIC = dict(attention_dropout=0.0, resid_pdrop=0.0, embd_pdrop=0.0, att
 
 
 def batch(rows, time, seed=0, vocabulary=64):
-    """Return random ids [rows, time] and labels, a tenth of which do not count."""
+    """Return random ids [rows, time] and labels, a tenth of which are -100."""
     generator = torch.Generator().manual_seed(seed)
     ids = torch.randint(0, vocabulary, (rows, time), generator=generator)
     labels = ids.masked_fill(torch.rand(rows, time, generator=generator) < 0.1, -100)
@@ -76,7 +76,7 @@ class Case(unittest.TestCase):
 
     def same_gradients(self, got, want, limit=1e-4):
         """Compare gradients of all parameters. Some are 0 except for rounding, for example those of
-        key biases, so errors are relative to the largest gradient's thousandth at least."""
+        key biases, so errors are relative to at least a thousandth of the largest gradient."""
         got = {name.removeprefix("gradient "): value for name, value in got.items() if name.startswith("gradient ")}
         self.assertEqual(sorted(got), sorted(want))
         floor = max(value.abs().max().item() for value in want.values()) * 1e-3

@@ -24,7 +24,7 @@ def padded(left):
     for row, count in ((0, 7), (2, 13)):
         columns = slice(0, count) if left else slice(TIME - count, TIME)
         mask[row, columns] = 0
-    # The token before the padding has no next token, and the first real one no previous token.
+    # The token before the padding has no next token, and the first real token has no previous one.
     inputs["labels"] = inputs["labels"].masked_fill(mask == 0, -100)
     if left:
         for row, count in ((0, 7), (2, 13)):
@@ -99,7 +99,7 @@ class CausalLM(Case):
         self.same("packed", want)
         self.same("positions", want)
         self.same("even", one_by_one(model, even, same_lengths))
-        # Recomputation must not change a bit.
+        # Recomputation must give bitwise equal results.
         before, after = self.result("right"), self.result("again")
         self.assertEqual(sorted(before), sorted(after))
         for name, value in before.items():
@@ -120,8 +120,8 @@ def add(family, name, changes, on_sim):
 
 
 class Training(Case):
-    # Fails if a saved model differs from the trained one for transformers, or its config.json for a
-    # reader of the original one, or a loaded model generates other tokens.
+    # Fails if transformers computes different results with the saved model, if its config.json
+    # lacks settings of the original one, or if a loaded model generates different tokens.
     def test_save_pretrained(self):
         for family, changes in (("GPT2", dict(n_positions=64)), ("Phi3", {}), ("Mixtral", dict(num_local_experts=4)),
                                 ("Gemma2", dict(head_dim=8, sliding_window=6)), ("OPT", dict(ffn_dim=48, word_embed_proj_dim=20, do_layer_norm_before=False))):
@@ -144,8 +144,8 @@ class Training(Case):
                 half = transformers.AutoModelForCausalLM.from_pretrained(f"{tuned}-half", dtype="auto")
                 self.assertEqual(half.dtype, torch.bfloat16)
 
-    # Fails if dropout is not applied in training, is applied in evaluation, or draws other numbers
-    # when layers are recomputed.
+    # Fails if dropout is not applied in training, is applied in evaluation, or draws different
+    # numbers when layers are recomputed.
     def test_dropout(self):
         for family, changes in (("GPT2", dict(embd_pdrop=0.2, attn_pdrop=0.3, resid_pdrop=0.1)), ("Llama", dict(attention_dropout=0.4)),
                                 ("OPT", dict(ffn_dim=48, dropout=0.2, attention_dropout=0.3)), ("Gemma2", dict(head_dim=8, attention_dropout=0.4))):
@@ -169,7 +169,7 @@ class Training(Case):
         self.close(self.result("one")["loss"], theirs(stored, batch(2, 12))[0], "loss")
         self.assertAlmostEqual(stored.get_parameter("model.layers.0.mlp.up_proj.weight").std().item(), SIZES["initializer_range"], delta=0.01)
 
-    # Fails if bfloat16 gradients are further from float32 ones than those of transformers.
+    # Fails if bfloat16 gradients have larger errors than those of transformers.
     def test_bfloat16(self):
         model = make(self, "Llama", {})
         inputs = padded(left=False)
@@ -182,13 +182,13 @@ class Training(Case):
                             for value in ({k: v for k, v in got.items() if k.startswith("gradient ")}, {"gradient " + k: v for k, v in half.items()}))
             self.assertLess(error.item(), 1.5 * usual.item(), name)
 
-    # Fails if bad input is computed instead of rejected with the name of the tensor.
+    # Fails if invalid input is accepted, or if the error does not name the tensor.
     def test_bad_input(self):
         make(self, "Llama", {})
         inputs = batch(2, 12)
         hole = torch.ones(2, 12, dtype=torch.int64)
         hole[1, 4] = 0
-        for changes, message in ((dict(labels=inputs["labels"][:, :5]), "labels has another shape than ids; got [2, 5], want [2, 12]"),
+        for changes, message in ((dict(labels=inputs["labels"][:, :5]), "labels has a different shape than ids; got [2, 5], want [2, 12]"),
                                  (dict(ids=inputs["ids"] + 60), "ids has a value out of range"),
                                  (dict(labels=inputs["labels"] + 60), "labels has a value out of range"),
                                  (dict(attention_mask=hole), "padding in the middle of a sequence; got row 1, column 4"),

@@ -61,7 +61,7 @@ def make_model(folder, family="Llama", template=CHATML, **changes):
 
 
 def shuffled(count, seed, stream):
-    """Return the order in which a run visits its rows: the function of the same name in C++."""
+    """Return the order in which a run visits its rows, as the C++ function of the same name does."""
     def draw():
         nonlocal state
         state = (state + 0x9e3779b97f4a7c15) & MASK
@@ -94,7 +94,7 @@ class FineTuneCase(unittest.TestCase):
         return self.write(name, [{"messages": turns} for turns in conversations(count)])
 
     def probe(self, *files, context=128, packing=False, seed=0, model=None):
-        """Return the examples, rows and reasons for skipped lines that files become."""
+        """Return the examples and rows that are read from files, and the reasons for skipped lines."""
         done = subprocess.run([BUILD / "bin/training_data_probe", model or self.model_folder, str(context), str(int(packing)), str(seed), *files],
                               capture_output=True, text=True, check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -107,6 +107,6 @@ class FineTuneCase(unittest.TestCase):
                      OMP_NUM_THREADS="1", **variables)
 
     def result(self, done):
-        """Return the lines that a run printed, each parsed; the last is the result."""
+        """Return the parsed JSON lines that a run printed. The last one is the result."""
         self.assertEqual(done.returncode, 0, done.stderr)
         return [json.loads(line) for line in done.stdout.splitlines()]

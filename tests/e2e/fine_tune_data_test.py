@@ -1,5 +1,5 @@
-"""Tests of the data that `anyaccel train --model` learns from: tokens and labels as in transformers
-and TRL, formats, and malformed lines.
+"""Tests of the data that `anyaccel train --model` reads: tokens and labels as in transformers and
+TRL, formats, and malformed lines.
 """
 import json
 import unittest
@@ -48,7 +48,7 @@ class FineTuneData(FineTuneCase):
                         self.assertEqual(example["ids"], ids)
                         self.assertEqual(example["labels"], labels, tokenizer.convert_ids_to_tokens(ids))
 
-    # Fails if a template without marks gives other labels than the same template with marks.
+    # Fails if a template without marks gives different labels than the same template with marks.
     def test_templates_without_marks(self):
         self.config_only()
         data = self.chats()
@@ -76,8 +76,8 @@ class FineTuneData(FineTuneCase):
                     self.assertIn(word, learned)
                 self.assertNotIn("question", learned)
 
-    # Fails if a text lacks the tokens that the tokenizer adds or the end-of-text token, or has one
-    # of them twice.
+    # Fails if a text lacks the tokenizer's special tokens or the end-of-text token, or has one of
+    # them twice.
     def test_texts(self):
         _, tokenizer = make_model(self.model_folder)
         texts = ["One line", "Two\nlines", "ends itself</s>", "", "ünï"]
@@ -88,8 +88,8 @@ class FineTuneData(FineTuneCase):
             self.assertEqual(example["ids"], want)
             self.assertEqual(example["labels"], want)
 
-    # Fails if a plain text is split into lines, if a folder's files are read in another order, or
-    # if the format of a file is chosen wrongly.
+    # Fails if a plain text is split into lines, if a folder's files are read in the wrong order, or
+    # if the format of a file is detected wrongly.
     def test_formats(self):
         _, tokenizer = make_model(self.model_folder)
         (self.folder / "data/more").mkdir(parents=True)

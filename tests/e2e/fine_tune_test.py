@@ -101,7 +101,7 @@ class FineTune(FineTuneCase):
                 self.assertLess(got[-1], got[0])
                 transformers.AutoModelForCausalLM.from_pretrained(self.folder / "out")
 
-    # Fails if LoRA trains other tensors than PEFT, or if PEFT cannot load the folder.
+    # Fails if LoRA trains different tensors than PEFT, or if PEFT cannot load the folder.
     @unittest.skipIf(peft is None, "peft is not installed")
     def test_lora_matches_peft(self):
         make_model(self.model_folder)
@@ -183,8 +183,8 @@ class FineTune(FineTuneCase):
         resumed = self.result(shell(f"anyaccel train --resume --out {self.folder}/out --json --steps {last['steps'] + 2}"))
         self.assertEqual([line["step"] for line in resumed[:-1]], [last["steps"] + 1, last["steps"] + 2])
 
-    # Fails if a failed save damages the previous checkpoint. A limit on the size of files stands
-    # for a full disk.
+    # Fails if a failed save damages the previous checkpoint. A file size limit simulates a
+    # full disk.
     def test_full_disk_keeps_previous_checkpoint(self):
         make_model(self.model_folder)
         data = self.chats()
@@ -227,7 +227,7 @@ class FineTune(FineTuneCase):
         held_out = self.result(self.tune("held", f"--data {self.chats()} --validation-fraction 0.25 --steps 2"))
         self.assertIsNotNone(held_out[-1]["validation_loss"])
 
-    # Fails if a run from random weights does not learn, or needs weights.
+    # Fails if a run from random weights does not learn, or reads weights.
     def test_from_scratch(self):
         make_model(self.model_folder)
         (self.model_folder / "model.safetensors").unlink()
@@ -237,7 +237,8 @@ class FineTune(FineTuneCase):
         done = shell(f"anyaccel generate --model {self.folder}/out --prompt 'the model' -n 5 --greedy --raw")
         self.assertEqual(done.returncode, 0, done.stderr)
 
-    # Fails if recomputing activations, or the master weights of bfloat16, change the training.
+    # Fails if recomputing activations changes the losses, or if bfloat16 with master weights
+    # changes them too much.
     def test_memory_options(self):
         make_model(self.model_folder)
         base = f"--data {self.chats()} --steps 6 --lr 1e-3 "
@@ -245,8 +246,7 @@ class FineTune(FineTuneCase):
         self.assertEqual(self.losses(self.tune("again", base + "--gradient-checkpointing")), plain)
         self.close(self.losses(self.tune("bf16", base + "--dtype bf16")), plain, 0.05)
 
-    # Fails if a scalar is missing in TensorBoard's files or in the log, or has another value than
-    # in the output.
+    # Fails if a scalar is missing in TensorBoard's files or in the log, or differs from the output.
     def test_logs(self):
         make_model(self.model_folder)
         base = f"--data {self.chats()} --validation-fraction 0.2 --eval-every 2 --log {self.folder}/log.jsonl --tensorboard {self.folder}/events"
@@ -266,7 +266,7 @@ class FineTune(FineTuneCase):
                 if key in line:
                     self.assertAlmostEqual(scalars[tag, line["step"]], line[key], delta=1e-6 * abs(line[key]) + 1e-12)
 
-    # Fails if the progress for people lacks a value, or is not plain text outside a terminal.
+    # Fails if the progress text lacks a value, or contains control characters outside a terminal.
     def test_progress(self):
         make_model(self.model_folder)
         done = shell(f"anyaccel train --model {self.model_folder} --data {self.chats()} --out {self.folder}/out --steps 3")
@@ -276,7 +276,7 @@ class FineTune(FineTuneCase):
         self.assertIn("trained 3 steps", done.stdout)
         self.assertNotIn("\r", done.stdout + done.stderr)
 
-    # Fails if a wrong option is accepted, or if the error does not name it and the remedy.
+    # Fails if an invalid option is accepted, or if the error does not name it and the remedy.
     def test_invalid_options(self):
         make_model(self.model_folder)
         data = f"--data {self.chats()} "
@@ -295,8 +295,7 @@ class FineTune(FineTuneCase):
         self.assertIn("--lora requires --model", done.stderr)
         self.assertEqual(done.returncode, 2)
 
-    # Fails if options of a resumed run may change what it computes, or if changed data are
-    # accepted.
+    # Fails if a resumed run accepts options that change its results, or changed data.
     def test_resume_rejects_changes(self):
         make_model(self.model_folder)
         data = self.chats()
@@ -311,7 +310,8 @@ class FineTune(FineTuneCase):
         self.chats()
         self.assertEqual(len(self.losses(shell(resume + "--lora --lora-r 4"))), 1)
 
-    # Fails if the ranks of a job train on other data than one rank, or do not agree on the weights.
+    # Fails if the ranks of a job train on different data than a single rank, or have different
+    # weights.
     def test_ranks(self):
         make_model(self.model_folder)
         options = (f"anyaccel train --model {self.model_folder} --data {self.chats()} --json --steps 6 --batch-size 2 --gradient-accumulation-steps 3 "
@@ -324,8 +324,8 @@ class FineTune(FineTuneCase):
         self.assertLess(abs(together["validation_loss"] - alone["validation_loss"]), 1e-3)
         self.assertTrue(together["same_weights"])
 
-    # Fails if training on the simulator gives other losses than on the CPU, or violates a rule that
-    # its checker knows, also in CUDA's place and on two devices.
+    # Fails if training on the simulator gives different losses than on the CPU, or if its checker
+    # reports an error. Also covers the simulator in place of CUDA, and two devices.
     def test_sim(self):
         make_model(self.model_folder)
         base = f"--data {self.chats()} --steps 5 --lr 1e-3 --validation-fraction 0.2 --eval-every 2 "

@@ -46,7 +46,7 @@ def adapted(model, targets, **more):
 
 
 def plain_names(tensors):
-    """PEFT's names in memory without the prefix and the adapter's name."""
+    """Return PEFT's parameters by name, without the prefix and the adapter's name."""
     return {name.removeprefix("base_model.model.").replace(".default.", "."): value for name, value in tensors.items()}
 
 
@@ -61,8 +61,8 @@ class Lora(Case):
         self.close(got["logits"], logits, f"{name}: logits")
         self.same_gradients(got, plain_names(grads))
 
-    # Fails if an adapter that PEFT wrote gives other losses, logits or gradients here, or one that
-    # was trained here gives others in PEFT.
+    # Fails if an adapter that PEFT wrote gives different losses, logits or gradients in CausalLM,
+    # or if an adapter that CausalLM trained does so in PEFT.
     def test_both_directions(self):
         for family, changes, targets in CASES:
             with self.subTest(family=family, targets=targets):
@@ -95,8 +95,8 @@ class Lora(Case):
                 whole = random_models.transformers.AutoModelForCausalLM.from_pretrained(self.folder / "merged", attn_implementation="eager")
                 self.close(random_models.torch.tensor(random_models.logits(whole, inputs["ids"][0].tolist())), second["logits"][0], "saved")
 
-    # Fails if a new adapter adapts other modules than PEFT, changes the model, or draws A from
-    # another distribution.
+    # Fails if a new adapter adapts different modules than PEFT, changes the model, or draws A from
+    # a different distribution.
     def test_inject(self):
         for family, changes, targets in CASES:
             with self.subTest(family=family, targets=targets):
@@ -118,8 +118,8 @@ class Lora(Case):
                         self.assertAlmostEqual(value.std().item(), bound / 3 ** 0.5, delta=0.2 * bound)
                 self.same_gradients(self.result("removed"), want[2])
 
-    # Fails if the adapter of a quantized model, its gradients or a merge differ from those over the
-    # dequantized weights by more than rounding.
+    # Fails if outputs or gradients of an adapter over quantized weights, or merging it, differ from
+    # those over the dequantized weights by more than rounding.
     def test_quantized(self):
         for family, changes in (("Llama", dict(hidden_size=64, intermediate_size=96)), ("GPT2", dict(n_embd=64, hidden_size=64)),
                                 ("Gemma2", dict(hidden_size=64, intermediate_size=96, head_dim=16, tie_word_embeddings=True))):
@@ -140,7 +140,7 @@ class Lora(Case):
                         self.assertTrue(torch.equal(value, self.result("unmerged")[name]), name)
                         if name.startswith("gradient"):
                             self.close(self.result("chunks")[name], value, name)
-                    # Directional derivative: the loss must fall as the gradients say.
+                    # Directional derivative: the decrease of the loss must match the gradients.
                     fell = self.result("one")["loss"] - two["loss"]
                     slope = sum(value.square().sum() for name, value in self.result("one").items() if name.startswith("gradient"))
                     self.assertAlmostEqual((fell / (0.002 * slope)).item(), 1, delta=0.3)
@@ -185,7 +185,7 @@ class Lora(Case):
         self.same_as_theirs("one", model, inputs)
         self.close(self.result("merged")["logits"], self.result("one")["logits"], "merged")
 
-    # Fails if a bad adapter is accepted or the error does not name the reason.
+    # Fails if an invalid adapter is accepted, or if the error does not name the reason.
     def test_bad_files(self):
         model = adapted(self.make("Llama", {}), [])
         folder = self.folder / "adapter"

@@ -1,5 +1,5 @@
-// Any training file is read as lines and as blocks without losing or repeating bytes. A line is
-// accepted, or rejected with `corrupt` and its place.
+// Reads any training file as lines and as blocks without losing or repeating bytes. Each line is
+// accepted, or rejected with `corrupt` and its line number.
 // sources: llm/data/input_file.cpp llm/data/record.cpp text/json.cpp
 // sources: base/file.cpp base/error.cpp base/untrusted_text.cpp
 // options: -timeout=5 -rss_limit_mb=512

@@ -1,5 +1,5 @@
-// Prints the examples and rows that training data become, for Python tests to compare. usage:
-// training_data_probe MODEL CONTEXT PACKING SEED FILE...
+// Prints the examples and rows that are read from training data, for Python tests to compare.
+// usage: training_data_probe MODEL CONTEXT PACKING SEED FILE...
 //
 // Prints one JSON object per example, with its ids and labels, and then one per row, with the
 // example, the first token and the length of each part. Lines that are skipped come last.

@@ -1,4 +1,4 @@
-"""Forward and backward passes of decoder layers, compared with float64 references made of torch's
+"""Forward and backward passes of decoder layers, compared with float64 references that use torch's
 ops. DS_ACCELERATOR selects the accelerator.
 """
 
@@ -75,7 +75,7 @@ def test_rms_norm(dtype, shape, plus_one):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_add_rms_norm(dtype):
-    """Fails if the gradient of the sum from its other use is lost, or is added twice."""
+    """Fails if the gradient from the other use of the sum is lost, or is added twice."""
     def ours(x, residual, weight):
         out, total = ops.training_add_rms_norm(x, residual, weight, 1e-6)
         return out, total

@@ -39,31 +39,31 @@ struct CausalLMOptions {
   bool cache = true;            ///< see LoadOptions::cache
 };
 
-/// Input of CausalLM's forward pass. All tensors have the shape of `ids`. Undefined tensors are
-/// omitted inputs. Tensors may be on the host or on the accelerator. Masks and ids of positions and
-/// sequences are read on the host, so keep them there to avoid waiting for the accelerator.
+/// Input of CausalLM's forward pass. All tensors have the shape of `ids`; all except `ids` are
+/// optional. Tensors may be on the host or on the accelerator. Masks, positions and sequence ids
+/// are read on the host, so keep them there to avoid waiting for the accelerator.
 struct CausalLMInput {
   at::Tensor ids = {};  ///< int64 [batch, time], token ids
-  /// int64. The token that is expected at each position, usually a copy of `ids`; -100 excludes a
-  /// position from the loss. As in transformers, forward() shifts them: the output at position t
-  /// predicts labels[t + 1]. Padded positions and the first token of a sequence are excluded
-  /// without a -100.
+  /// int64. The expected token at each position, usually a copy of `ids`; -100 excludes a position
+  /// from the loss. As in transformers, forward() shifts them: the output at position t
+  /// predicts labels[t + 1]. Padded positions and the first token of a sequence are always
+  /// excluded.
   at::Tensor labels = {};
-  /// Integer or bool; 0 marks padding. Padding may be on the left or on the right. It is skipped,
-  /// not computed.
+  /// Integer or bool; 0 marks padding, which may be on the left or on the right. Padding is
+  /// skipped, not computed.
   at::Tensor attention_mask = {};
   /// int64, position of each token in its sequence. Default: the column; for OPT, the number of
   /// real tokens before it, as in transformers. Without `sequence_ids` and padding, a position that
-  /// does not follow the previous one begins another sequence, as in transformers.
+  /// does not follow the previous one starts a new sequence, as in transformers.
   at::Tensor position_ids = {};
-  /// int64, for packed rows: a change of the id within a row begins another sequence. Tokens attend
-  /// only to earlier tokens of their own sequence. The default of `position_ids` is then the
-  /// position in the sequence.
+  /// int64, for packed rows: a new sequence starts where the id changes within a row. Tokens attend
+  /// only to themselves and earlier tokens of their own sequence. The default of `position_ids` is
+  /// then the position in the sequence.
   at::Tensor sequence_ids = {};
-  /// Return logits. False: compute the loss in chunks of rows, without memory for all logits.
+  /// Return logits. If false, compute the loss in chunks of rows, without memory for all logits.
   bool logits = true;
   /// Divide the sum of the losses by this number, as transformers does for gradient accumulation.
-  /// 0: divide by the number of labels in this batch that count; see CausalLMImpl::label_count().
+  /// 0: divide by this batch's CausalLMImpl::label_count().
   double num_items_in_batch = 0;
 };
 
@@ -85,8 +85,8 @@ struct CausalState;
 /// once. They share memory with the weights of model(). Change them in place; a parameter whose
 /// memory was replaced (`set_data`, torch::load()) is copied back by the next forward().
 ///
-/// In training mode, the dropouts in config.json apply (attention, residual, embedding). Random
-/// numbers come from the accelerator's default generator. Not thread-safe.
+/// In training mode, the dropout rates in config.json apply (attention, residual, embedding).
+/// Random numbers come from the accelerator's default generator. Not thread-safe.
 class ANYACCEL_API CausalLMImpl : public torch::nn::Module {
  public:
   /// Read a Hugging Face folder, as Model::load() does, with the same errors. The model is in
@@ -103,29 +103,29 @@ class ANYACCEL_API CausalLMImpl : public torch::nn::Module {
 
   /// Compute the loss and the logits of a batch.
   ///
-  /// Only real tokens are computed. Sequences of different lengths are concatenated, so padding
-  /// costs nothing but the sequences' attention is then computed one sequence at a time.
+  /// Padding is skipped. Sequences of different lengths are concatenated, and their attention is
+  /// computed one sequence at a time.
   ///
   /// Throws `invalid_argument`, naming the tensor, for shapes that differ from `ids`, dtypes that
   /// are not integers, ids outside the vocabulary (if `ids` is on the host), sequences longer than
   /// the context, and padding in the middle of a sequence.
   CausalLMOutput forward(const CausalLMInput& input);
 
-  /// Number of labels of a batch that count: not -100, not padding, not the first of a sequence.
-  /// For gradient accumulation, add the counts of the micro-batches and pass the sum as
-  /// CausalLMInput::num_items_in_batch. Ignores all other members. Waits for the accelerator if a
-  /// tensor is there.
+  /// Number of labels in a batch that contribute to the loss: labels of -100, of padding and of the
+  /// first token of a sequence do not. For gradient accumulation, add the counts of the
+  /// micro-batches and pass the sum as CausalLMInput::num_items_in_batch. Waits for the accelerator
+  /// if a tensor is in its memory.
   static std::int64_t label_count(const CausalLMInput& input);
 
   /// Recompute each layer during the backward pass instead of storing its activations (Chen et al.,
-  /// "Training Deep Nets with Sublinear Memory Cost", 2016, arXiv:1604.06174). Gradients stay
-  /// bitwise equal, because dropout repeats its random numbers.
+  /// "Training Deep Nets with Sublinear Memory Cost", 2016, arXiv:1604.06174). Gradients are
+  /// bitwise equal to those without recomputation, because dropout repeats its random numbers.
   void gradient_checkpointing(bool enable);
   /// Return whether layers are recomputed during the backward pass.
   bool gradient_checkpointing() const noexcept;
 
-  /// A model that shares the weights, for generate() during training. It sees later updates,
-  /// including adapters.
+  /// A model that shares the weights and adapters, for generate() during training. It sees later
+  /// updates.
   [[nodiscard]] Model model() const;
   /// Configuration of the model.
   const ModelConfig& config() const noexcept;
@@ -134,18 +134,18 @@ class ANYACCEL_API CausalLMImpl : public torch::nn::Module {
 
   /// Write config.json, generation_config.json if the model was read with one, and
   /// model.safetensors in the model's dtype. transformers and Model::load() can read the folder.
-  /// Existing files are replaced only when the new ones are complete. Tokenizer files are not
+  /// Existing files are replaced only after the new ones are complete. Tokenizer files are not
   /// written. Merge adapters first, or save them with save_adapter().
   ///
   /// Throws `unsupported` for quantized weights and for a model that was created from a
-  /// configuration of another family than Llama, `invalid_state` if adapters are not merged, and
+  /// configuration of a family other than Llama, `invalid_state` if adapters are not merged, and
   /// `io` if writing fails.
   void save_pretrained(const std::filesystem::path& folder) const;
   /// Tensors under their names in model.safetensors, which differ from those of the parameters only
   /// for experts. They share the parameters' memory.
   std::vector<std::pair<std::string, at::Tensor>> checkpoint_tensors() const;
-  /// Text for config.json; its `dtype` is this model's. Throws `unsupported` as save_pretrained()
-  /// does.
+  /// Contents of config.json, with `dtype` set to this model's. Throws `unsupported` as
+  /// save_pretrained() does.
   std::string config_json() const;
 
   /// Convert the parameters. Throws `unsupported` for a device other than the accelerator's current

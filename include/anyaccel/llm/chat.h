@@ -72,10 +72,10 @@ class ANYACCEL_API ChatTemplate {
   ///
   /// The parts are those in {% generation %} blocks, as in transformers'
   /// `return_assistant_tokens_mask`. If the template has no such blocks, the part of an assistant
-  /// message is the text that the message adds to the conversation before it with the generation
+  /// message is the text that the message adds to the preceding conversation with its generation
   /// prompt. It includes the end of the turn. A template may render a message differently if others
-  /// follow, for example without its reasoning. The part then begins and ends where the text
-  /// changes with the message.
+  /// follow, for example without its reasoning. The part is then the text that changes if the
+  /// message's content changes.
   ///
   /// Throws the same errors as apply_json(), and `unsupported` if the part of a message cannot be
   /// found.

@@ -16,11 +16,11 @@
 
 namespace anyaccel::llm {
 
-/// Course of the learning rate after the warm-up: half a cosine down to 0, a line down to 0, or the
-/// same rate. As in transformers' get_cosine_schedule_with_warmup() and its siblings.
+/// Learning rate after the warm-up: cosine decay to 0, linear decay to 0, or constant, as in
+/// transformers' get_scheduler().
 enum class LearningRateSchedule { cosine, linear, constant };
 
-/// Options of an adapter: LoRA (Hu et al., 2021, arXiv:2106.09685), with PEFT's meanings.
+/// Options of a LoRA adapter (Hu et al., 2021, arXiv:2106.09685), with the same meaning as in PEFT.
 struct AdapterOptions {
   std::int64_t r = 16;   ///< rank
   double alpha = 32;     ///< the adapter's output is multiplied by alpha / r
@@ -61,8 +61,8 @@ struct FineTuneOptions {
   /// Dtype of weights and computation: float32, or bfloat16 with float32 master weights.
   c10::ScalarType dtype = c10::kFloat;
   std::optional<AdapterOptions> adapter;  ///< train an adapter and freeze the model's weights
-  int bits = 0;                           ///< with an adapter: 8 or 4 quantizes the frozen weights
-  bool gradient_checkpointing = false;    ///< recompute activations instead of storing them
+  int bits = 0;                         ///< with an adapter: quantize frozen weights to 8 or 4 bits
+  bool gradient_checkpointing = false;  ///< recompute activations instead of storing them
 
   std::optional<double> lr;  ///< maximum learning rate. Default: 2e-5, with an adapter 2e-4
   LearningRateSchedule schedule = LearningRateSchedule::cosine;
@@ -85,13 +85,14 @@ struct FineTuneInfo {
   std::string reason;                                   ///< why this accelerator was chosen
   std::string device;                                   ///< product name of the device
   std::string model_type;                               ///< family of the model
-  std::int64_t parameters = 0, trained_parameters = 0;  ///< numbers of parameters
-  /// Training data: files, texts, conversations, tokens, rows, and tokens that count for the loss.
+  std::int64_t parameters = 0, trained_parameters = 0;  ///< parameter counts
+  /// Training data: files, texts, conversations, tokens, rows, and tokens that contribute to the
+  /// loss.
   std::int64_t files = 0, texts = 0, conversations = 0, tokens = 0, rows = 0, learned_tokens = 0;
-  /// Conversations that were cut off at `context` tokens, and examples without a token to learn.
+  /// Conversations that were cut off at `context` tokens, and examples without a token to train on.
   std::int64_t truncated = 0, left_out = 0;
   std::int64_t bad_lines = 0;            ///< malformed lines that were skipped
-  std::vector<std::string> bad_reasons;  ///< reasons of the first few of them
+  std::vector<std::string> bad_reasons;  ///< reasons for the first few of them
   std::int64_t validation_rows = 0;      ///< rows for evaluation
   std::int64_t steps = 0;                ///< number of steps of the whole run
   std::int64_t first_step = 0;           ///< number of steps that earlier runs completed
@@ -105,7 +106,7 @@ struct FineTuneInfo {
 struct FineTuneStep {
   std::int64_t step = 0;         ///< 1-based step number
   double epoch = 0;              ///< completed passes over the data
-  double loss = 0;               ///< mean loss in nats per token that counts
+  double loss = 0;               ///< mean loss in nats per token
   double lr = 0;                 ///< learning rate of the step
   double gradient_norm = 0;      ///< before clipping
   std::int64_t tokens = 0;       ///< tokens of the step, over all ranks
@@ -115,13 +116,13 @@ struct FineTuneStep {
   double mfu = 0;
   std::int64_t memory_allocated = 0;  ///< bytes of live tensors on the device
   double seconds = 0;                 ///< training time, including earlier parts of the run
-  double seconds_left = 0;            ///< estimated remaining time
+  double seconds_left = 0;            ///< estimated remaining time in seconds
 };
 
 /// Result of one evaluation.
 struct FineTuneEvaluation {
   std::int64_t step = 0;  ///< number of steps before the evaluation
-  double loss = 0;        ///< mean loss in nats per token that counts
+  double loss = 0;        ///< mean loss in nats per token
   bool best = false;      ///< whether the loss is the lowest so far
   double seconds = 0;     ///< duration of the evaluation
 };

@@ -19,7 +19,7 @@ namespace anyaccel::llm {
 
 /// Options of a LoRA adapter, with PEFT's names and defaults.
 struct LoraConfig {
-  std::int64_t r = 8;         ///< rank, at least 1
+  std::int64_t r = 8;         ///< rank; at least 1
   double lora_alpha = 8;      ///< the adapter's output is multiplied by lora_alpha / r
   double lora_dropout = 0.0;  ///< dropout on the adapter's input in training mode, in [0, 1)
   /// Modules to adapt: full names or last parts of names, for example "q_proj". "all-linear": all
@@ -48,29 +48,29 @@ ANYACCEL_API bool has_adapter(const CausalLM& model);
 ANYACCEL_API LoraConfig adapter_config(const CausalLM& model);
 
 /// Write adapter_config.json and adapter_model.safetensors as PEFT does. Existing files are
-/// replaced only when the new ones are complete. `base_model`: value of base_model_name_or_path in
+/// replaced only after the new ones are complete. `base_model`: value of base_model_name_or_path in
 /// the file; empty: the folder from which the model was read. Throws `invalid_state` if the model
 /// has no adapter, and `io` if writing fails.
 ANYACCEL_API void save_adapter(const CausalLM& model, const std::filesystem::path& folder,
                                const std::string& base_model = {});
 
-/// Read an adapter from a folder that save_adapter() or PEFT wrote. A model without an adapter gets
-/// one, as by inject_adapter(); otherwise, the values of the existing adapter are replaced.
+/// Read an adapter from a folder that save_adapter() or PEFT wrote. If the model has no adapter,
+/// adds one as inject_adapter() does; otherwise, overwrites the existing adapter's values.
 /// `trainable`: whether the adapter's parameters require gradients.
 ///
 /// Throws `not_found` for missing files, `corrupt`, naming the file and the key or tensor, for
 /// invalid content and for shapes that do not fit the model, `unsupported` for PEFT options that
 /// change results and are not in LoraConfig (for example use_dora), and `invalid_state` if the
-/// model's adapter has other modules or another rank, or is merged.
+/// model's adapter has different modules or a different rank, or is merged.
 ANYACCEL_API void load_adapter(CausalLM& model, const std::filesystem::path& folder,
                                bool trainable = true);
 
 /// Add the adapter to the weights, so that forward() and generate() are as fast as without one. A
-/// quantized matrix is quantized again with the same format, which rounds the sum. Does nothing if
-/// it is merged already. Throws `invalid_state` if the model has no adapter.
+/// quantized matrix is quantized again in the same format, which rounds the sum. No-op if the
+/// adapter is already merged. Throws `invalid_state` if the model has no adapter.
 ANYACCEL_API void merge_adapter(CausalLM& model);
-/// Undo merge_adapter(): subtract from floating-point weights (exact up to rounding), restore
-/// quantized ones exactly. Does nothing if the adapter is not merged. Throws `invalid_state` if the
+/// Undo merge_adapter(). Restores quantized weights exactly, and floating-point weights up to
+/// rounding. No-op if the adapter is not merged. Throws `invalid_state` if the
 /// model has no adapter.
 ANYACCEL_API void unmerge_adapter(CausalLM& model);
 /// Return whether the adapter is merged.

@@ -1,8 +1,9 @@
 // Forward and backward passes of a decoder's parts for fine-tuning. Each function is differentiable
-// and makes one pass over memory where torch's ops make several. Link `anyaccel::ops`.
+// and makes one pass over memory instead of the several passes of torch's ops. Link
+// `anyaccel::ops`.
 //
 // Tensors in host memory use the op `decoder_training`. All other tensors, and dtypes that the op
-// does not support, use torch's ops, with the same results up to rounding.
+// does not support, use torch's ops. Both give the same results up to rounding.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -53,8 +54,9 @@ ANYACCEL_API at::Tensor gated_activation(const at::Tensor& gate_up, GateActivati
 /// - cos, sin: float32 [time, half] or [batch, time, half] with half <= head_dim / 2; float64 for
 ///   float64. They may not require gradients.
 ///
-/// Returns [batch, heads, time, head_dim] and twice [batch, kv_heads, time, head_dim], as
-/// transposed views of [batch, time, ...]. Saves only the tables for the backward pass.
+/// Returns the query, [batch, heads, time, head_dim], and the key and value, [batch, kv_heads,
+/// time, head_dim], as transposed views of [batch, time, ...]. Saves only the tables for the
+/// backward pass.
 ANYACCEL_API std::tuple<at::Tensor, at::Tensor, at::Tensor> rotary_split(const at::Tensor& qkv,
                                                                          const at::Tensor& cos,
                                                                          const at::Tensor& sin,
@@ -64,7 +66,7 @@ ANYACCEL_API std::tuple<at::Tensor, at::Tensor, at::Tensor> rotary_split(const a
 /// Options for causal_attention().
 struct CausalAttentionOptions {
   std::optional<double> scale;  ///< factor for the scores; 1 / sqrt(head_dim) by default
-  /// Number of positions that a token attends to, including itself. 0: all.
+  /// Number of positions that a token attends to, including its own. 0: all.
   std::int64_t window = 0;
   /// Packed sequences: int64 host tensor with the first position of each sequence in a row, in
   /// ascending order, beginning with 0. Tokens attend only to their own sequence, and each row of
@@ -94,7 +96,7 @@ ANYACCEL_API at::Tensor training_linear(const at::Tensor& x, const at::Tensor& w
                                         const at::Tensor& bias = {});
 
 /// Return training_linear(gated_activation(gate_up), weight, bias), the last part of a feed-forward
-/// layer. Saves gate_up but not the activation, which the backward pass computes again.
+/// layer. Saves gate_up but not the activation, which the backward pass recomputes.
 ///
 /// - gate_up: [..., 2 * inner]. weight: [outputs, inner]. bias: [outputs] or undefined.
 ANYACCEL_API at::Tensor gated_linear(const at::Tensor& gate_up, GateActivation activation,
@@ -102,21 +104,21 @@ ANYACCEL_API at::Tensor gated_linear(const at::Tensor& gate_up, GateActivation a
 
 /// Options for linear_cross_entropy().
 struct LinearCrossEntropyOptions {
-  std::int64_t ignore_index = -100;  ///< label of rows that do not count
-  /// Divide the sum of the losses by this number. 0: by the number of rows that count.
+  std::int64_t ignore_index = -100;  ///< label of rows to exclude
+  /// Divide the sum of the losses by this number. 0: by the number of included rows.
   double divisor = 0;
   double softcap = 0;  ///< replace a logit z by softcap * tanh(z / softcap); 0: no cap
 };
 
 /// Cross-entropy of hidden weight^T against labels, without memory for all logits. The logits are
 /// computed in chunks of rows, and the gradients in the same pass, as in Liger Kernel's
-/// FusedLinearCrossEntropy (Hsu et al., arXiv:2410.10989). Rows that do not count cost nothing.
+/// FusedLinearCrossEntropy (Hsu et al., arXiv:2410.10989). Excluded rows are skipped.
 ///
 /// - hidden: [..., width]. weight: [vocab, width]. labels: int64 [...], already shifted.
 ///
-/// Returns a 0-d float32 tensor (float64 for float64), which is NaN if no row counts and `divisor`
-/// is 0. First derivatives are supported. Throws `invalid_argument` for labels outside the
-/// vocabulary.
+/// Returns a 0-d float32 tensor (float64 for float64), which is NaN if all rows are excluded and
+/// `divisor` is 0. First derivatives are supported. Throws `invalid_argument` for labels outside
+/// the vocabulary.
 ANYACCEL_API at::Tensor linear_cross_entropy(const at::Tensor& hidden, const at::Tensor& weight,
                                              const at::Tensor& labels,
                                              const LinearCrossEntropyOptions& options = {});

@@ -21,7 +21,7 @@ template <typename T>
 struct CausalHead {
   StridedRows<const T> q, k, v;
   std::int64_t length, dim;
-  std::int64_t window;  ///< number of visible keys, including the query's; 0: all earlier keys
+  std::int64_t window;  ///< number of visible keys, including the query's own; 0: no limit
   T scale;
   StridedRows<T> out;  ///< output of the forward pass, input of the backward pass
   /// [row][2]: the maximum score and 1 / sum of exp(score - maximum).

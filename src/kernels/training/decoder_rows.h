@@ -37,7 +37,7 @@ struct RmsNormGrad {
   using Real = typename RealOf<S>::type;
   std::int64_t columns;
   const S* grad;  ///< gradient of `out`
-  const S* plus;  ///< gradient of `sum` from other uses; may be null
+  const S* plus;  ///< gradient of `sum` from its other uses; may be null
   const S* sum;   ///< input of the norm
   const S* weight;
   const Real* rstd;
@@ -53,7 +53,7 @@ void rms_norm_grad(Isa isa, const RmsNormGrad<S>& pass, std::int64_t begin, std:
 /// to = gate(from[0, columns)) * from[columns, 2 * columns)
 template <typename S>
 struct GatedRows {
-  std::int64_t columns;  ///< of `to`; `from` has twice as many
+  std::int64_t columns;  ///< columns of `to`; `from` has twice as many
   const S* from;
   S* to;
   Gate gate;

@@ -26,8 +26,8 @@ inline Real inverse_square_root(Real x) {
 #endif
 }
 
-/// Returns 1 / (1 + exp(-x)), and 0 where the result would be about as small as the smallest normal
-/// number, because exp2_of() is limited.
+/// Returns 1 / (1 + exp(-x)). Results close to the smallest normal number become 0, because the
+/// range of exp2_of() is limited.
 inline Vec sigmoid_of(Vec x) {
   const Vec limit = Vec::of(ANYACCEL_DOUBLE ? 700 : 87);
   const Vec e = exp2_of(min_of(opposite(x), limit) * Vec::of(log2_e));

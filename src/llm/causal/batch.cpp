@@ -23,8 +23,8 @@ namespace {
 void check_tensor(const char* name, const at::Tensor& tensor, const at::Tensor& ids) {
   if (!tensor.defined()) return;
   if (tensor.sizes() != ids.sizes())
-    reject_input(std::string(name) + " has another shape than ids", shortened_list(tensor.sizes()),
-                 shortened_list(ids.sizes()));
+    reject_input(std::string(name) + " has a different shape than ids",
+                 shortened_list(tensor.sizes()), shortened_list(ids.sizes()));
   if (!c10::isIntegralType(tensor.scalar_type(), /*includeBool=*/true))
     reject_input(std::string(name) + " has the wrong dtype", c10::toString(tensor.scalar_type()),
                  "int64");
@@ -45,7 +45,7 @@ void check_input(const CausalLMInput& input) {
                  "0 or the number of labels in the whole batch");
 }
 
-/// An int64 copy on the host, readable as an array. Null if the tensor is undefined.
+/// An int64 copy of a tensor on the host, as an array. Null if the tensor is undefined.
 class HostArray {
  public:
   explicit HostArray(const at::Tensor& tensor) {
@@ -74,7 +74,7 @@ Tokens find_tokens(const CausalLMInput& input, bool by_count) {
   const std::int64_t batch = input.ids.size(0), time = input.ids.size(1);
   Tokens out;
   for (std::int64_t row = 0; row < batch; ++row) {
-    std::int64_t last = -1, begin = 0, real = 0;  // last real column; first one of the sequence
+    std::int64_t last = -1, begin = 0, real = 0;  // last real column; first column of the sequence
     for (std::int64_t column = 0; column < time; ++column) {
       const std::int64_t i = row * time + column;
       if (mask && mask[i] == 0) continue;

@@ -43,7 +43,8 @@ std::unique_ptr<CausalState> read_folder(const std::filesystem::path& folder,
   return state;
 }
 
-/// A model with random weights. Drawn in float32, so that they do not depend on the dtype.
+/// Creates a model with random weights. They are drawn in float32, so that they do not depend on
+/// the dtype.
 Model random_model(const ModelConfig& config, std::uint64_t seed, const CausalLMOptions& options) {
   if (options.bits != 0)
     throw Error(ErrorCode::invalid_argument, "CausalLM::from_config",

@@ -29,7 +29,7 @@ class FusedRows : public torch::autograd::Function<FusedRows> {
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     variable_list out = {at::Tensor()};
     std::int64_t begin = 0;
-    std::size_t index = 1;  // of the input
+    std::size_t index = 1;  // index of the input
     for (const std::int64_t rows : context->saved_data["rows"].toIntVector()) {
       out.push_back(context->needs_input_grad(index++) ? gradients[0].narrow(0, begin, rows)
                                                        : at::Tensor());
@@ -60,7 +60,7 @@ at::Tensor value_of(const at::Tensor& base, const Leaves& leaves) {
 void CausalState::each_leaf(const std::function<void(at::Tensor& base, Leaves& own)>& function) {
   std::size_t i = 0;
   each_parameter(model->weights, [&](const std::string&, at::Tensor& base) {
-    // A quantized model has a head of its own, even if the configuration ties it.
+    // A quantized model has a separate head, even if the configuration ties it to the embedding.
     if (i < leaves.size()) function(base, leaves[i++]);
   });
 }

@@ -32,7 +32,7 @@ std::string tensor_name(const std::string& module, const char* part) {
   return "base_model.model." + module + "." + part + ".weight";
 }
 
-/// Whether a value leaves PEFT's option switched off.
+/// Returns whether a value leaves PEFT's option disabled.
 bool is_off(const Json& value) {
   return value.is_null() || value == false || value == 0 ||
          (value.is_structured() && value.empty());
@@ -89,8 +89,8 @@ LoraConfig read_config(const fs::path& path) {
   return out;
 }
 
-/// The modules for which the file has tensors: the file decides, because target_modules may be a
-/// regular expression.
+/// Returns the modules for which the file has tensors. target_modules is not used, because it may
+/// be a regular expression.
 std::vector<LinearModule> stored_modules(const SafetensorsFile& file, const ModelConfig& config,
                                          std::int64_t rank) {
   std::set<std::string> names;
@@ -136,13 +136,13 @@ void check_same(const AdapterState& adapter, const LoraConfig& config,
     throw Error(ErrorCode::invalid_state, "load_adapter",
                 {.what = "the model's adapter is merged", .hint = "call unmerge_adapter() first"});
   if (adapter.config.r != config.r)
-    fail("the model's adapter has another rank", std::to_string(config.r),
+    fail("the model's adapter has a different rank", std::to_string(config.r),
          std::to_string(adapter.config.r));
   const bool same = std::equal(
       modules.begin(), modules.end(), adapter.modules.begin(), adapter.modules.end(),
       [](const auto& module, const auto& adapted) { return module.name == adapted.module.name; });
   if (!same)
-    fail("the model's adapter has other modules", std::to_string(modules.size()) + " modules",
+    fail("the model's adapter has different modules", std::to_string(modules.size()) + " modules",
          std::to_string(adapter.modules.size()) + " modules");
 }
 

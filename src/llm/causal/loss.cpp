@@ -35,13 +35,14 @@ struct HeadLoss {
   bool for_hidden, for_head;  ///< the gradients that are needed
 };
 
-/// Losses of a chunk of tokens, and the gradient of their logits.
+/// Loss of a chunk of tokens, and the gradient of their logits.
 struct Chunk {
-  at::Tensor loss;      ///< 0-d, their sum
+  at::Tensor loss;      ///< 0-d, sum over the tokens
   at::Tensor gradient;  ///< [tokens, vocab] float32; undefined unless needed
 };
 
-/// `share`: factor of each token's loss, 0-d. Overwrites `logits`, which are float32.
+/// Computes the loss of a chunk. `share`: factor of each token's loss, 0-d. Overwrites `logits`,
+/// which are float32.
 Chunk chunk_loss(at::Tensor logits, const at::Tensor& targets, const at::Tensor& share,
                  double softcap, bool gradient) {
   at::Tensor bent;  // tanh of the scaled logits
@@ -73,7 +74,7 @@ class LinearCrossEntropy : public torch::autograd::Function<LinearCrossEntropy> 
     const at::Tensor share = divisor.reciprocal();
     at::Tensor for_hidden, for_head;
     if (info.for_hidden) for_hidden = at::empty_like(hidden);
-    // Sum in float32, because each chunk's addition rounds.
+    // Sum in float32, to limit the rounding error of the chunks' additions.
     if (info.for_head) for_head = at::zeros(head.sizes(), options);
     const bool gradient = info.for_hidden || info.for_head;
     // The mean of no losses is undefined (NaN), as in torch.
@@ -103,7 +104,7 @@ class LinearCrossEntropy : public torch::autograd::Function<LinearCrossEntropy> 
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     const auto saved = context->get_saved_variables();
-    // Reading a value on the host does not wait there, and usually saves two multiplications.
+    // Reading a value in host memory does not wait, and usually saves two multiplications.
     const bool one = gradients[0].is_cpu() && gradients[0].item<float>() == 1.0F;
     const auto scaled = [&](const at::Tensor& in) {
       return in.defined() && !one ? in.mul(gradients[0]) : in;

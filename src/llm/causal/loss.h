@@ -9,7 +9,7 @@
 
 namespace anyaccel::llm {
 
-/// Label of a token that does not count.
+/// Label of a token that is excluded from the loss.
 inline constexpr std::int64_t ignored_label = -100;
 
 /// Cross-entropy of logits [..., vocab] and targets [tokens], as 0-d float32. Targets of -100 are

@@ -45,7 +45,7 @@ void each_tensor(LayerWeights& layer, const Function& function) {
 struct LayerCall : torch::CustomClassHolder {
   LayerWeights layer;  ///< without tensors that may have gradients
   LayerFunction function;
-  at::Tensor generator;  ///< state before the call; undefined unless it draws random numbers
+  at::Tensor generator;  ///< state before the call; undefined if the call draws no random numbers
   bool autocast = false;
   c10::ScalarType autocast_type = c10::kFloat;
 
@@ -84,8 +84,8 @@ class Recompute : public torch::autograd::Function<Recompute> {
     context->saved_data["call"] = c10::IValue::make_capsule(call);
     variable_list values;
     for (const at::Tensor& input : inputs) values.push_back(input.detach());
-    // Without gradients enabled, some products take a faster path with other rounding. The backward
-    // pass must compute the same values again.
+    // Without gradients enabled, some products take a faster path with different rounding. The
+    // backward pass must compute the same values again.
     const c10::AutoGradMode gradient(true);
     return call->run(values);
   }

@@ -14,8 +14,8 @@ namespace anyaccel::llm {
 using LayerFunction = std::function<at::Tensor(const LayerWeights& layer, const at::Tensor& x)>;
 
 /// Returns function(layer, x) and keeps only `x` and the weights for the backward pass, which calls
-/// `function` again with the same random numbers and autocast settings. `function` owns what it
-/// uses. `random`: whether it draws random numbers.
+/// `function` again with the same random numbers and autocast settings. `function` must own
+/// the objects that it uses. `random`: whether it draws random numbers.
 at::Tensor recompute_in_backward(const LayerWeights& layer, const at::Tensor& x, bool random,
                                  LayerFunction function);
 

@@ -46,7 +46,7 @@ struct AdapterState {
 
 struct CausalState {
   Model handle;
-  std::shared_ptr<ModelState> model;  ///< of `handle`
+  std::shared_ptr<ModelState> model;  ///< state of `handle`
   TrainingConfig training;
   std::string config_text;       ///< config.json; empty if the model was created from a ModelConfig
   std::string generation_text;   ///< generation_config.json; empty: none
@@ -54,19 +54,19 @@ struct CausalState {
   bool checkpointing = false;
   std::vector<Leaves> leaves;  ///< in the order of each_parameter()
   std::optional<AdapterState> adapter;
-  /// Modules of the parameter names' parts, by path.
+  /// Modules for the parts of parameter names, by path.
   std::map<std::string, std::shared_ptr<torch::nn::Module>> nodes;
 
   explicit CausalState(Model created) : handle(std::move(created)), model(handle.state()) {}
 
-  /// Copies parameters back whose memory was replaced. Throws `invalid_state` if their shape or
-  /// dtype differ.
+  /// Copies back parameters whose memory was replaced. Throws `invalid_state` if their shape or
+  /// dtype differs.
   void restore_sharing();
   /// Calls function(base, leaves) for each tensor in the model's weights.
   void each_leaf(const std::function<void(at::Tensor& base, Leaves& own)>& function);
   /// The model's weights as functions of the leaves.
   Weights differentiable() const;
-  /// Forgets the decoder op's list of weights, after tensors or adapters were replaced.
+  /// Discards the decoder op's cached list of weights. Call it after replacing tensors or adapters.
   void weights_replaced() { model->weights.step = std::make_shared<Weights::Step>(); }
 };
 

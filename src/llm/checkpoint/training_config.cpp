@@ -14,7 +14,7 @@ double probability(const JsonReader& in, const char* key, double absent) {
   return value;
 }
 
-/// Values for a missing pad_token_id in transformers.
+/// Default pad_token_id of each family in transformers.
 std::int64_t usual_padding(const std::string& type) {
   if (type == "phi3") return 32000;
   if (type == "opt") return 1;

@@ -10,7 +10,8 @@ namespace {
 
 constexpr std::string_view kBlanks = " \t\r\n";
 
-/// Returns the places of all tokens in the text, or nullopt if the tokens' texts differ from it.
+/// Returns the positions of all tokens in the text, or nullopt if the tokens' texts do not match
+/// it.
 std::optional<std::vector<TextSpan>> places_of(const Tokenizer& tokenizer, std::string_view text,
                                                const std::vector<std::int64_t>& ids) {
   std::vector<TextSpan> places;
@@ -38,8 +39,8 @@ std::optional<std::vector<TextSpan>> places_of(const Tokenizer& tokenizer, std::
   return places;
 }
 
-/// Number of tokens that lie completely in the first `bytes` bytes. `whole`: whether all of these
-/// bytes are in such tokens.
+/// Number of tokens that lie completely in the first `bytes` bytes. `whole`: whether these tokens
+/// cover all of these bytes.
 std::size_t tokens_before(const Tokenizer& tokenizer, std::string_view text, std::size_t bytes,
                           const std::vector<std::int64_t>& ids, bool& whole) {
   const auto own = tokenizer.encode(text.substr(0, bytes), /*add_special_tokens=*/false);
@@ -66,7 +67,7 @@ TokenSpan placed(const std::vector<TextSpan>& places, const TextSpan& part) {
           static_cast<std::uint32_t>(end - places.begin())};
 }
 
-/// Removes tokens of whitespace that follow a special token at the end.
+/// Removes whitespace tokens that follow a special token at the end.
 void drop_space_after_end(const Tokenizer& tokenizer, const std::vector<std::int64_t>& ids,
                           TokenSpan& span) {
   std::uint32_t end = span.end;

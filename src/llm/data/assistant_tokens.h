@@ -13,11 +13,11 @@ namespace anyaccel::llm {
 
 /// Returns the ranges of `ids`, the tokens of `text` without added special tokens, that cover the
 /// `parts` of the text. A token that lies only partly in a part belongs to it, as in transformers.
-/// Whitespace after a part's last special token, which ends a turn, does not belong to it: a model
-/// stops generating before it.
+/// Whitespace after a part's last special token is excluded, because that token ends the turn and a
+/// model stops generating there.
 ///
-/// The tokens' own text determines their places. If a normalizer changes the text, the text up to
-/// each end of a part is encoded instead, and the tokens are counted.
+/// The tokens' own text determines their positions. If a normalizer changes the text, this function
+/// encodes the text up to each boundary of a part instead, and counts the tokens.
 std::vector<TokenSpan> tokens_of(const Tokenizer& tokenizer, std::string_view text,
                                  const std::vector<std::int64_t>& ids,
                                  const std::vector<TextSpan>& parts);

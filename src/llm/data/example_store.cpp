@@ -6,7 +6,7 @@ namespace anyaccel::llm {
 
 namespace {
 
-/// Tokens per block. Growing a single vector would need twice the memory while it is copied.
+/// Tokens per block. Growing a single vector would need both copies in memory.
 constexpr std::size_t kTokensPerBlock = std::size_t{1} << 22;
 
 template <typename T>
@@ -27,7 +27,7 @@ std::pair<std::uint32_t, std::uint32_t> append_ids(std::vector<std::vector<T>>& 
 ExampleStore::ExampleStore(std::int64_t vocab_size) : wide_(vocab_size > 65536) {}
 
 std::uint64_t ExampleStore::mix(std::uint64_t value) noexcept {
-  return fingerprint_ = (fingerprint_ ^ value) * 0x100000001b3ULL;  // FNV-1a, by words
+  return fingerprint_ = (fingerprint_ ^ value) * 0x100000001b3ULL;  // FNV-1a over 64-bit words
 }
 
 void ExampleStore::add(std::span<const std::int64_t> ids, std::span<const TokenSpan> learned) {
@@ -42,7 +42,7 @@ void ExampleStore::add(std::span<const std::int64_t> ids, std::span<const TokenS
   for (const std::int64_t id : ids) mix(static_cast<std::uint64_t>(id));
   for (const TokenSpan& span : learned) {
     mix(std::uint64_t{span.begin} << 32 | span.end);
-    // Nothing predicts the first token.
+    // The first token is never predicted.
     learned_ += span.end - std::min(span.end, std::max<std::uint32_t>(span.begin, 1));
   }
 }

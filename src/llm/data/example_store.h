@@ -15,31 +15,31 @@ struct TokenSpan {
   std::uint32_t end = 0;  ///< exclusive
 };
 
-/// Token sequences, and the tokens of each that a model learns to predict. A token takes two bytes
+/// Token sequences, and which of their tokens a model learns to predict. A token takes two bytes
 /// if the vocabulary has at most 65536 tokens, otherwise four. Thread-safe for reading.
 class ExampleStore {
  public:
   explicit ExampleStore(std::int64_t vocab_size);
 
-  /// Appends an example. `learned`: the tokens that count for the loss, in order. Ids must be in
-  /// the vocabulary. An example has fewer than 2^32 tokens.
+  /// Appends an example. `learned`: the tokens that contribute to the loss, in order. Ids must be
+  /// in the vocabulary. An example has fewer than 2^32 tokens.
   void add(std::span<const std::int64_t> ids, std::span<const TokenSpan> learned);
 
   std::size_t size() const noexcept { return examples_.size(); }
   std::uint32_t length(std::size_t example) const { return examples_[example].length; }
   std::int64_t tokens() const noexcept { return tokens_; }
-  /// Number of tokens that count for the loss, without the first of each example.
+  /// Number of tokens that contribute to the loss, without the first of each example.
   std::int64_t learned_tokens() const noexcept { return learned_; }
-  /// True if the example may be cut into parts: all of its tokens count.
+  /// Returns whether the example may be split: all of its tokens contribute to the loss.
   bool divisible(std::size_t example) const { return examples_[example].divisible; }
-  /// A hash of all examples, in order.
+  /// Hash of all examples, in order.
   std::uint64_t fingerprint() const noexcept { return fingerprint_; }
 
-  /// Copies `count` tokens from token `begin` on to `ids`, and to `labels` the same tokens or, for
-  /// tokens that do not count, -100.
+  /// Copies `count` tokens, starting at token `begin`, to `ids` and to `labels`. Tokens that do not
+  /// contribute to the loss get the label -100.
   void read(std::size_t example, std::uint32_t begin, std::uint32_t count, std::int64_t* ids,
             std::int64_t* labels) const;
-  /// Number of tokens in the range that count.
+  /// Number of tokens in the range that contribute to the loss.
   std::int64_t learned_in(std::size_t example, std::uint32_t begin, std::uint32_t count) const;
 
  private:

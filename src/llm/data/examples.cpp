@@ -34,7 +34,7 @@ std::int64_t end_of_text(const fs::path& model, const Tokenizer& tokenizer,
   return ids.size() == 1 ? ids[0] : otherwise;
 }
 
-/// A line that is to be encoded, and its result.
+/// A line to encode, and its result.
 struct Job {
   std::string text;
   std::size_t line;
@@ -51,7 +51,7 @@ void encode(const ExampleEncoder& encoder, const std::string& place, Job& job) {
     job.example = record.chat ? encoder.chat(record.content) : encoder.text(record.content);
   } catch (const Error& error) {
     const std::string reason = error.what();
-    // A template or a tokenizer does not know the line.
+    // Errors of a template or a tokenizer do not name the line.
     const bool named = reason.find(place) != std::string::npos;
     job.reason = named ? reason : "[load_data] " + place + ": " + reason;
     job.error = std::current_exception();
@@ -104,7 +104,7 @@ class Reader {
       throw Error(ErrorCode::invalid_argument, "load_data",
                   {.what = file.path().string() + " is not JSON Lines",
                    .got = "a JSON file whose first line is not a record",
-                   .want = R"(one object a line, such as {"text": "..."})",
+                   .want = R"(one object per line, such as {"text": "..."})",
                    .hint = "for a JSON list, run: jq -c '.[]' FILE > FILE.jsonl"});
     }
     bool begins = true;
@@ -195,7 +195,7 @@ void ExampleEncoder::check(const std::vector<std::int64_t>& ids) const {
                                  [this](std::int64_t id) { return id < 0 || id >= vocab_size_; });
   if (high == ids.end()) return;
   throw Error(ErrorCode::invalid_argument, "load_data",
-              {.what = "the tokenizer has a token that the model does not",
+              {.what = "the tokenizer has a token id outside the model's vocabulary",
                .got = "id " + std::to_string(*high),
                .want = "ids below " + std::to_string(vocab_size_),
                .hint = "use the tokenizer.json that belongs to the model's config.json"});
@@ -214,7 +214,7 @@ ExampleEncoder::Example ExampleEncoder::text(std::string_view text, bool begins,
 ExampleEncoder::Example ExampleEncoder::chat(std::string_view variables) const {
   if (!chat_) {
     throw Error(ErrorCode::unsupported, "load_data",
-                {.what = model_.string() + " has no chat template, which conversations need",
+                {.what = model_.string() + " has no chat template, but conversations require one",
                  .want = "chat_template.jinja, or \"chat_template\" in tokenizer_config.json",
                  .hint = "add a template, or train on lines with \"text\""});
   }
@@ -226,7 +226,7 @@ ExampleEncoder::Example ExampleEncoder::chat(std::string_view variables) const {
   out.learned = tokens_of(tokenizer_, rendered.text, out.ids, rendered.assistant);
   if (out.learned.empty()) {
     throw Error(ErrorCode::invalid_argument, "load_data",
-                {.what = "the conversation has no text of the assistant to learn",
+                {.what = "the conversation has no text from the assistant",
                  .want = "a message with the role \"assistant\""});
   }
   return out;

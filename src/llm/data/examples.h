@@ -25,13 +25,13 @@ class ExampleEncoder {
     std::vector<std::int64_t> ids;
     std::vector<TokenSpan> learned;
   };
-  /// Encodes a text with the tokenizer's special tokens. All tokens count. `begins` false: the text
-  /// continues another one, so no special tokens are added before it. `ends`: whether to append the
-  /// end-of-text token, unless the tokenizer does.
+  /// Encodes a text with the tokenizer's special tokens. All tokens contribute to the loss.
+  /// `begins`: false if the text continues another one, so that no special tokens precede it.
+  /// `ends`: whether to append the end-of-text token, unless the tokenizer does.
   Example text(std::string_view text, bool begins = true, bool ends = true) const;
-  /// Encodes a conversation; `variables` as for ChatTemplate::apply_for_training(). The tokens that
-  /// the assistant wrote count. Throws `unsupported` if the model has no chat template, and
-  /// `invalid_argument` if the conversation has no text of the assistant.
+  /// Encodes a conversation; `variables` as for ChatTemplate::apply_for_training(). Only tokens
+  /// that the assistant wrote contribute to the loss. Throws `unsupported` if the model has no chat
+  /// template, and `invalid_argument` if the conversation has no text from the assistant.
   Example chat(std::string_view variables) const;
 
   const Tokenizer& tokenizer() const noexcept { return tokenizer_; }
@@ -49,11 +49,11 @@ class ExampleEncoder {
 struct DataCounts {
   std::int64_t files = 0, texts = 0, conversations = 0;
   std::int64_t bad_lines = 0;            ///< lines that were skipped
-  std::vector<std::string> bad_reasons;  ///< reasons of the first of them, with file and line
+  std::vector<std::string> bad_reasons;  ///< reasons for the first few of them, with file and line
 };
 
 /// Reads files, and all files in folders in sorted order, and adds their examples to `store`. A
-/// file named .jsonl or .ndjson, or whose first line is a record, contains one record a line
+/// file named .jsonl or .ndjson, or whose first line is a record, contains one record per line
 /// (parse_record()). Any other file is one text. It is encoded in parts of 8 MiB, cut at the ends
 /// of lines.
 ///

@@ -61,7 +61,7 @@ std::optional<InputFile::Line> InputFile::next_line() {
   line.too_long = line.text.size() > max_line_;
   if (line.too_long) line.text = line.text.substr(0, max_line_);
   if (line.too_long && stop == std::string_view::npos) {
-    // Discard the rest of the line, and keep its beginning in a place of its own for the message.
+    // Discard the rest of the line, but keep a copy of its beginning for the error message.
     const std::string beginning(line.text.substr(0, 256));
     while (stop == std::string_view::npos) {
       begin_ = buffer_.size();

@@ -29,7 +29,7 @@ class InputFile {
   InputFile& operator=(const InputFile&) = delete;
 
   const std::filesystem::path& path() const noexcept { return path_; }
-  /// Returns up to `bytes` bytes of what is read next, without consuming them. Throws `io`.
+  /// Returns up to `bytes` of the next bytes, without consuming them. Throws `io`.
   std::string_view peek(std::size_t bytes);
   /// Returns the next line, or nullopt at the end of the file. Throws `io`.
   std::optional<Line> next_line();
@@ -46,7 +46,7 @@ class InputFile {
   std::size_t max_line_;
   int descriptor_;
   std::string buffer_;
-  std::size_t begin_ = 0;  ///< first byte in `buffer_` that was not consumed yet
+  std::size_t begin_ = 0;  ///< first unconsumed byte in `buffer_`
   std::size_t number_ = 0;
   bool end_ = false;
 };

@@ -18,7 +18,7 @@ struct Record {
 inline constexpr int kMaxRecordDepth = 64;
 
 /// Parses a line: an object with "text" (a string), or with "messages" (a list of objects with
-/// "role"). A conversation may also have "tools", and "chat_template_kwargs" with further variables
+/// "role"). A conversation may also have "tools", and "chat_template_kwargs" with more variables
 /// for the template, as in TRL. Other keys are ignored. Throws `corrupt` with the reason; `place`
 /// names the file and the line.
 Record parse_record(std::string_view line, const std::string& place);

@@ -10,8 +10,8 @@ namespace anyaccel::llm {
 
 namespace {
 
-/// Number of rows that may still get sequences while rows are packed. More rows pack more tightly
-/// but mix the order less; with 64, rows of typical conversations are 98% full.
+/// Number of unfinished rows during packing. With more of them, rows are fuller but the order is
+/// less random.
 constexpr std::size_t kOpenRows = 64;
 
 /// SplitMix64 (Steele et al., "Fast splittable pseudorandom number generators", OOPSLA 2014).
@@ -44,7 +44,7 @@ std::vector<std::uint32_t> shuffled(std::size_t count, std::uint64_t seed, std::
   std::uint64_t state = seed;
   state = next_random(state) ^ stream;
   for (std::size_t i = count; i > 1; --i) {
-    // The upper half of a product of two 32-bit numbers: a number below i.
+    // The upper half of the product of i and a random 32-bit number is below i.
     const std::uint64_t product = (next_random(state) >> 32) * i;
     std::swap(order[i - 1], order[static_cast<std::size_t>(product >> 32)]);
   }

@@ -1,4 +1,4 @@
-// The rows of batches: which parts of which examples each row contains, and the order of the rows.
+// The rows of a data set: which parts of which examples they contain, and their order.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace anyaccel::llm {
 
-/// A sequence in a row: `length` tokens of an example, from token `begin` on.
+/// A sequence in a row: `length` tokens of an example, starting at token `begin`.
 struct RowPart {
   std::uint32_t example = 0;
   std::uint32_t begin = 0;
@@ -29,8 +29,8 @@ class Rows {
   /// Fills rows of up to `context` tokens. A longer text becomes several sequences; each begins
   /// with the last token of the previous one, so that every token is predicted once. A longer
   /// conversation is cut off. With `packing`, sequences share rows: in a random order that depends
-  /// on `seed`, each is put into the fullest of the recent rows that has room. Otherwise, every
-  /// sequence gets its own row. Leaves out sequences without a token to predict.
+  /// on `seed`, each is added to the fullest recent row with enough room. Otherwise, every sequence
+  /// gets its own row. Skips sequences without a token to predict.
   Rows(const ExampleStore& store, std::int64_t context, bool packing, std::uint64_t seed,
        const HoldOut& hold_out = {});
 
@@ -48,18 +48,17 @@ class Rows {
   void pack(const std::vector<RowPart>& sequences, std::uint32_t context);
 
   std::vector<RowPart> parts_;
-  std::vector<std::size_t> begins_ = {0};  ///< of each row in `parts_`, and the end
+  std::vector<std::size_t> begins_ = {0};  ///< start of each row in `parts_`, and the end
   std::int64_t tokens_ = 0, truncated_ = 0, left_out_ = 0;
 };
 
-/// An endless sequence of rows: all of them in a random order, then all of them in another order
-/// for each further epoch. A position in the sequence determines the row, so a resumed run needs
-/// only its position.
+/// An endless sequence of rows: each epoch contains all rows in a different random order. A
+/// position in the sequence determines the row, so a resumed run needs only its position.
 class RowOrder {
  public:
-  /// `shuffle` false: the rows' own order in each epoch.
+  /// `shuffle`: false to keep the original order in each epoch.
   RowOrder(std::size_t rows, std::uint64_t seed, bool shuffle = true);
-  /// Returns the row at a position. Fast for positions in one epoch.
+  /// Returns the row at a position. Fast if consecutive calls are in the same epoch.
   std::size_t at(std::uint64_t position);
 
  private:
@@ -69,7 +68,7 @@ class RowOrder {
   std::vector<std::uint32_t> order_;
 };
 
-/// Puts the numbers 0 to `count` - 1 in a random order, which is the same on every machine.
+/// Returns the numbers 0 to `count` - 1 in a random order, which is the same on every machine.
 std::vector<std::uint32_t> shuffled(std::size_t count, std::uint64_t seed, std::uint64_t stream);
 
 }  // namespace anyaccel::llm

@@ -10,11 +10,11 @@
 namespace anyaccel::llm {
 
 /// Returns the rows with the given indices as a batch on the host, padded on the right. The first
-/// token of a sequence does not count for the loss.
+/// token of a sequence does not contribute to the loss.
 CausalLMInput make_batch(const ExampleStore& store, const Rows& rows,
                          std::span<const std::size_t> indices);
 
-/// Number of tokens of the rows that count for the loss.
+/// Number of tokens in the rows that contribute to the loss.
 std::int64_t learned_tokens(const ExampleStore& store, const Rows& rows,
                             std::span<const std::size_t> indices);
 

@@ -33,8 +33,8 @@ double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-/// The seed of the device's random numbers in a step. Seeding each step makes its dropout masks
-/// independent of what happened before, so that a resumed run repeats them.
+/// Returns the seed of the device's random numbers in a step. Seeding each step makes its dropout
+/// masks independent of earlier steps, so that a resumed run repeats them.
 std::uint64_t step_seed(std::uint64_t seed, std::int64_t step, int rank) {
   std::uint64_t z = seed + 0x9e3779b97f4a7c15ULL * (static_cast<std::uint64_t>(step) + 1) +
                     0xbf58476d1ce4e5b9ULL * static_cast<std::uint64_t>(rank);
@@ -105,7 +105,7 @@ struct FineTuner::Impl {
     if (!apart && fraction == 0) validation_rows.reset();
     if (rows->size() == 0) {
       throw Error(ErrorCode::invalid_argument, "train",
-                  {.what = "the training data contain nothing to learn",
+                  {.what = "the training data have no tokens to train on",
                    .got = std::to_string(store.size()) + " examples with " +
                           std::to_string(store.tokens()) + " tokens",
                    .hint = "pass more --data"});
@@ -125,7 +125,7 @@ struct FineTuner::Impl {
 
   std::int64_t rows_per_step() const { return options.batch_size * options.accumulation; }
 
-  /// Number of rows in the whole run, if its length is given in epochs.
+  /// Number of rows in the whole run if its length is given in epochs.
   std::int64_t all_rows() const {
     const double epochs = options.epochs.value_or(1);
     return std::max<std::int64_t>(
@@ -177,7 +177,7 @@ struct FineTuner::Impl {
   }
 
   struct Outcome {
-    double loss = 0;  ///< of this rank's rows, divided by the number of tokens of all ranks
+    double loss = 0;  ///< sum over this rank's rows, divided by the number of tokens of all ranks
     double norm = 0, flops = 0;
     std::int64_t tokens = 0;  ///< of all ranks
   };
@@ -219,7 +219,7 @@ struct FineTuner::Impl {
     if (parallel) parallel->finish();
     trained->collect();
     const at::Tensor norm = optimizer->gradient_norm();
-    // One rank's norm keeps the weights of all ranks bitwise equal.
+    // Using one rank's norm on all ranks keeps their weights bitwise equal.
     if (ranks.size() > 1) ranks.group()->broadcast(norm, 0);
     optimizer->clip_gradients(norm, options.clip);
     optimizer->set_lr(lr);
@@ -396,7 +396,7 @@ FineTuneResult FineTuner::run(const FineTuneObserver& observer, StopCondition st
                         static_cast<double>(tail);
     result.tokens_per_second = tokens / result.seconds;
   }
-  // If the other ranks exited early, a launcher could terminate rank 0 while it writes.
+  // If other ranks exited early, a launcher could terminate rank 0 while it writes.
   run.ranks.barrier();
   return result;
 }

@@ -14,7 +14,7 @@ namespace anyaccel::llm {
 
 namespace {
 
-/// Number of weights that a token is multiplied with.
+/// Number of weights in the matrix products of one token.
 double weights_per_token(const ModelConfig& c) {
   const auto of = [](std::int64_t a, std::int64_t b) {
     return static_cast<double>(a) * static_cast<double>(b);
@@ -50,7 +50,8 @@ TrainingFlops training_flops(const ModelConfig& config, std::int64_t trained_ada
 
 double measured_peak_flops(c10::ScalarType dtype) {
   using Clock = std::chrono::steady_clock;
-  constexpr double kEnough = 0.03;  // seconds; launch times and clocks no longer matter
+  // Seconds. Long enough that launch times and the clock's resolution do not matter.
+  constexpr double kEnough = 0.03;
   const c10::AutoGradMode no_gradient(false);
   Accelerator& accelerator = get_accelerator();
   double best = 0;

@@ -9,8 +9,8 @@
 
 namespace anyaccel::llm {
 
-/// FLOPs of training, without recomputation, norms and activation functions. A matrix product of an
-/// [m, k] and a [k, n] matrix has 2 m k n FLOPs.
+/// FLOPs of training. Recomputation, norms and activation functions are not included. A matrix
+/// product of an [m, k] and a [k, n] matrix has 2 m k n FLOPs.
 struct TrainingFlops {
   /// FLOPs per token for the products with weights. The backward pass of a trained weight computes
   /// two products, that of a frozen weight one.

@@ -92,7 +92,7 @@ void check_options(const FineTuneOptions& o) {
   check(fraction(o.validation_fraction), "validation-fraction", number(o.validation_fraction),
         "a number of at least 0 and below 1");
   if (o.validation_fraction > 0 && !o.validation.empty())
-    conflict("both validation files and a validation fraction", "pass only one of the two");
+    conflict("both validation files and a validation fraction are given", "pass only one of them");
   check(!o.lr || (*o.lr > 0 && *o.lr < 10), "lr", number(o.lr.value_or(0)), "above 0, below 10");
   check(fraction(o.warmup), "warmup", number(o.warmup), "a number of at least 0 and below 1");
   check(fraction(o.beta1), "beta1", number(o.beta1), "a number of at least 0 and below 1");
@@ -108,8 +108,7 @@ void check_options(const FineTuneOptions& o) {
   if (o.bits != 0 && !o.adapter)
     conflict("quantized weights cannot be trained", "add --lora to train an adapter over them");
   if (o.adapter && o.from_scratch)
-    conflict("an adapter over random weights learns nothing useful",
-             "omit --lora or --from-scratch");
+    conflict("an adapter requires trained weights", "omit --lora or --from-scratch");
   if (!o.adapter) return;
   check_count(o.adapter->r, 1, "lora-r");
   check(std::isfinite(o.adapter->alpha) && o.adapter->alpha > 0, "lora-alpha",
@@ -230,7 +229,7 @@ FineTuneOptions options_from_json(const Json& json, const std::string& source) {
 FineTuneOptions resumed_options(FineTuneOptions saved, const FineTuneOptions& given) {
   if (!given.data.empty()) saved.data = given.data;
   if (!given.validation.empty()) saved.validation = given.validation;
-  // LoRA needs the model's weights, whose folder may have moved.
+  // LoRA reads the weights from the model's folder, which may have been moved.
   if (!given.model.empty()) saved.model = given.model;
   if (given.steps || given.epochs || given.minutes) {
     saved.steps = given.steps;

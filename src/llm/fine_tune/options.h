@@ -12,16 +12,16 @@ namespace anyaccel::llm {
 /// another one.
 void check_options(const FineTuneOptions& options);
 
-/// Sets options that are not set to their defaults.
+/// Sets unset options to their defaults.
 void complete_options(FineTuneOptions& options, std::int64_t model_context, int ranks);
 
 /// Options as JSON. Paths are absolute, so that a run can be resumed from another folder.
 Json options_json(const FineTuneOptions& options);
 
-/// The options in `json`. Throws `corrupt`, naming `source`.
+/// Reads options from JSON. Throws `corrupt`, naming `source`.
 FineTuneOptions options_from_json(const Json& json, const std::string& source);
 
-/// The options of a resumed run: those of the saved run, except for those that may change.
+/// Returns the options of a resumed run: those of the saved run, except for those that may change.
 FineTuneOptions resumed_options(FineTuneOptions saved, const FineTuneOptions& given);
 
 const char* schedule_name(LearningRateSchedule schedule) noexcept;

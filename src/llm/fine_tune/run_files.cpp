@@ -36,7 +36,7 @@ constexpr std::array kAdapterFiles{"adapter_model.safetensors", "adapter_config.
   throw Error(ErrorCode::corrupt, "resume", {.what = what, .hint = "start over without --resume"});
 }
 
-/// Copies the tokenizer's files that `out` lacks or that differ.
+/// Copies those of the tokenizer's files that are missing in `out` or differ.
 void add_tokenizer(FileGroup& files, const fs::path& source, const fs::path& out) {
   std::error_code ignored;
   if (fs::equivalent(source, out, ignored)) return;
@@ -62,7 +62,7 @@ at::Tensor checked(const SafetensorsFile& file, const std::string& name, const a
   return tensor;
 }
 
-/// Returns whether the state, rather than the model's files, contains the weights to train further.
+/// Returns whether the run is resumed from weights in the state rather than in the model's files.
 bool state_has_weights(const FineTuneOptions& options, const TrainedParameters& trained) {
   return options.adapter || trained.copied();
 }
@@ -133,7 +133,7 @@ void RunFiles::remove_stale(const FineTuneOptions& options, bool keep_best) cons
   remove_files(out_ / "best", kAdapterFiles);
   remove_files(out_ / "best", kCopied);
   std::error_code ignored;
-  fs::remove(out_ / "best", ignored);  // only if it is empty
+  fs::remove(out_ / "best", ignored);  // succeeds only if the folder is empty
 }
 
 FineTuneOptions read_run(const fs::path& folder, FineTuneProgress& progress) {

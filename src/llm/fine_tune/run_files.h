@@ -17,7 +17,7 @@ namespace anyaccel::llm {
 struct FineTuneProgress {
   std::int64_t step = 0;
   double seconds = 0;             ///< training time, including earlier parts of the run
-  std::uint64_t fingerprint = 0;  ///< of the training data's tokens
+  std::uint64_t fingerprint = 0;  ///< hash of the training data's tokens
   double best_loss = std::numeric_limits<double>::infinity();  ///< lowest validation loss
   std::int64_t best_step = 0;
 };
@@ -30,9 +30,10 @@ struct FineTuneProgress {
 /// - training_state.safetensors: the optimizer's moments, and the float32 weights that the model's
 ///   files do not contain.
 /// - trainer_state.json: progress and options.
-/// - best/: the first two groups of files for the lowest validation loss.
+/// - best/: the files of the first two items for the lowest validation loss.
 ///
-/// An adapter's files and the state are two groups; a run is resumed from the state alone.
+/// An adapter's files and the state are two groups, which are replaced separately. A run is resumed
+/// from the state alone.
 class RunFiles {
  public:
   /// `source`: folder with the tokenizer's files.

@@ -48,7 +48,7 @@ FineTuneOptions starting_options(FineTuneOptions given, FineTuneProgress& progre
 
 CausalLM starting_model(const FineTuneOptions& o) {
   const CausalLMOptions options{.dtype = o.dtype, .bits = o.bits};
-  // A run without an adapter is continued from its own weights.
+  // A resumed run without an adapter reads its weights from its own folder.
   const bool own = o.resume && !o.adapter;
   CausalLM model = o.from_scratch && !own
                        ? CausalLM::from_config(o.model, o.seed, options)

@@ -1,4 +1,4 @@
-// The options and the model with which a run starts or continues.
+// Prepares the options and the model of a new or resumed run.
 #pragma once
 
 #include "anyaccel/llm/causal_lm.h"

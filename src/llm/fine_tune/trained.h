@@ -27,11 +27,11 @@ class TrainedParameters {
   const std::vector<at::Tensor>& masters() const noexcept { return masters_; }
   /// For each parameter, whether weight decay applies: to matrices, not to norms and biases.
   std::vector<bool> decays() const;
-  /// True if there are copies.
+  /// Returns whether there are copies.
   bool copied() const noexcept { return copied_; }
 
   /// Adds each gradient to that of its master as soon as the backward pass has computed it, and
-  /// frees it. Without this call, collect() does so after the backward pass. Does nothing if there
+  /// frees it. Without this call, collect() does so after the backward pass. No-op if there
   /// are no copies.
   void collect_early();
   /// Moves the parameters' gradients to the masters.

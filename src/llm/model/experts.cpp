@@ -29,8 +29,8 @@ at::Tensor run_experts(const LayerWeights& layer, const ModelConfig& config, con
       shares.reshape({-1}).index_select(0, order.to(x.device())).unsqueeze(1);
   const auto* sizes = counts.const_data_ptr<std::int64_t>();
   const std::vector<std::int64_t> split(sizes, sizes + config.num_experts);
-  // Split and unbind once: the backward pass of each narrow() or select() fills a tensor for all
-  // experts.
+  // Split and unbind once: the backward pass of each narrow() or select() allocates a tensor for
+  // all experts.
   const auto inputs = rows.index_select(0, tokens).split_with_sizes(split);
   const auto factors = weights.split_with_sizes(split);
   const auto targets = tokens.split_with_sizes(split);

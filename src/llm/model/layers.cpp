@@ -133,7 +133,7 @@ at::Tensor attend(const ModelConfig& config, const at::Tensor& query, at::Tensor
 }
 
 /// Adds the adapters' outputs to `out`. As in PEFT, computes in the adapters' dtype and returns
-/// `out`'s.
+/// the dtype of `out`.
 at::Tensor add_adapters(const at::Tensor& out, const at::Tensor& x,
                         const std::vector<Adapter>& adapters, double dropout) {
   if (adapters.empty()) return out;
@@ -156,7 +156,7 @@ at::Tensor add_adapters(const at::Tensor& out, const at::Tensor& x,
   return out.add(joined(changes, -1)).to(out.scalar_type());
 }
 
-/// A matrix product with bias and adapters. `parts`: used if the fused matrix is undefined.
+/// A matrix product with bias and adapters. Uses `parts` if the fused matrix is undefined.
 at::Tensor project(const at::Tensor& x, const at::Tensor& weight,
                    const std::vector<at::Tensor>& parts, const Scales& scales,
                    const at::Tensor& bias, const LayerWeights& layer,
@@ -218,7 +218,7 @@ at::Tensor feed_forward(const LayerWeights& layer, const ModelConfig& config, co
   if (layer.router.defined()) return run_experts(layer, config, x);
   const at::Tensor gate_up = project(x, layer.gate_up, layer.gate_up_parts, layer.gate_up_scales,
                                      layer.gate_up_bias, layer, &LayerAdapters::gate_up, dropout);
-  // Saves the activation's input only.
+  // Saves only the activation's input.
   if (config.gated && !layer.down_scales.scales.defined() &&
       (!layer.adapters || layer.adapters->down.empty()) && trains_by_op(gate_up))
     return ops::gated_linear(gate_up,

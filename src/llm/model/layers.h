@@ -33,7 +33,7 @@ at::Tensor soft_cap(const at::Tensor& x, double cap);
 /// Concatenates along `axis`. A single tensor is not copied.
 at::Tensor joined(const std::vector<at::Tensor>& rows, std::int64_t axis);
 
-/// Dropout in a layer during training. The probabilities are 0 in all other passes.
+/// Dropout in a layer during training. Outside of training, the probabilities are 0.
 struct LayerDropout {
   double attention = 0;  ///< on the attention probabilities
   double residual = 0;   ///< on the outputs of attention and of the feed-forward layer

@@ -75,7 +75,7 @@ Weights make_weights(const ModelConfig& config, c10::ScalarType dtype, c10::Devi
 void initialize(Weights& weights, const ModelConfig& config, HostRandom& random) {
   const c10::AutoGradMode no_gradient(false);
   const double deviation = config.initializer_range;
-  const double one = config.norm_plus_one ? 0.0 : 1.0;  // the norm's weight that changes nothing
+  const double one = config.norm_plus_one ? 0.0 : 1.0;  // the norm weight that multiplies by 1
   const double residual = deviation / std::sqrt(2.0 * static_cast<double>(config.num_layers));
   random.fill_normal(weights.embedding, 0.0, deviation);
   for (at::Tensor* matrix : {&weights.positions, &weights.project_in, &weights.project_out}) {

@@ -93,7 +93,7 @@ at::Tensor product_in_pieces(const at::Tensor& gradient, const at::Tensor& weigh
     const std::int64_t count = std::min(step, outputs - begin);
     const at::Tensor part = rows.narrow(1, begin, count);
     const at::Tensor values = piece_of(weight, scales, begin, count, type);
-    // Add in float32: each addition rounds.
+    // Add in float32 to limit rounding errors.
     if (begin == 0)
       sum = count == outputs ? at::mm(part, values) : at::mm(part, values).to(c10::kFloat);
     else

@@ -23,7 +23,7 @@ void check_attention(const Tensor& q, const Tensor& k, const Tensor& v, std::int
   if (q.dim() != 4 || !matches(k) || k.sizes() != v.sizes())
     fail_argument(attention_name, "the shapes of q, k and v do not match",
                   words(q) + ", " + words(k) + " and " + words(v),
-                  "[batch, heads, time, head_dim] and twice [batch, kv_heads, time, head_dim], "
+                  "q [batch, heads, time, head_dim], k and v [batch, kv_heads, time, head_dim], "
                   "where kv_heads divides heads");
   if (q.size(3) == 0 || q.size(3) % 16)
     fail_argument(attention_name, "the head dimension is not supported", std::to_string(q.size(3)),
@@ -148,14 +148,14 @@ Three backward_as(const Tensor& grad_out, const Tensor& q, const Tensor& k, cons
                {},
                scale,
                window};
-  // The kernel does not write to the output and the statistics.
+  // The kernel only reads the output and the statistics.
   work.out_at = const_cast<T*>(work.out.template const_data_ptr<T>());
   work.stats_at = const_cast<T*>(stats.template const_data_ptr<T>());
   const std::int64_t batch = q.size(0), heads = q.size(1), kv_heads = k.size(1),
                      group = heads / kv_heads, count = static_cast<std::int64_t>(sequences.size());
   const ScratchMemory<T> scratch(causal_attention_scratch(q.size(3)));
-  // The query heads of a group add to the same keys. If there are too few groups for the threads,
-  // each query head has gradients of its own.
+  // The query heads of a group accumulate into the same key gradients. If there are too few groups
+  // for the threads, each query head has its own gradients.
   const bool split = group > 1 && batch * count * kv_heads < 2 * scratch.threads();
   const std::int64_t sums = split ? heads : kv_heads, per_task = heads / sums;
   Tensor dq = make_heads(work.q, heads);

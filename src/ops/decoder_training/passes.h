@@ -1,5 +1,5 @@
-// Forward and backward passes on host memory, which register.cpp registers. The functions check
-// sizes and throw argument errors.
+// Forward and backward passes on host memory. register_rows.cpp and register_products.cpp register
+// them. The functions check sizes and throw argument errors.
 #pragma once
 
 #include <tuple>
@@ -90,11 +90,11 @@ bool multiplies_fast(at::ScalarType type);
 
 /// x weight^T + bias, computed in float32.
 Tensor wide_linear_forward(const Tensor& x, const Tensor& weight, const OptionalTensor& bias);
-/// Returns the gradients of x, weight and bias. Gradients that are not wanted are empty.
+/// Returns the gradients of x, weight and bias. Gradients that are not requested are empty.
 Three wide_linear_backward(const Tensor& grad_out, const Tensor& x, const Tensor& weight,
                            bool x_grad, bool weight_grad, bool bias_grad);
 
-/// Returns the loss and the gradients of `hidden` and `weight`, which are empty if not wanted.
+/// Returns the loss and the gradients of `hidden` and `weight`, which are empty if not requested.
 Three cross_entropy_forward(const Tensor& hidden, const Tensor& weight, const Tensor& labels,
                             std::int64_t ignore_index, double divisor, double softcap,
                             bool hidden_grad, bool weight_grad);

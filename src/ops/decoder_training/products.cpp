@@ -37,8 +37,8 @@ namespace {
 constexpr const char* linear_name = "training_linear";
 constexpr const char* loss_name = "training_linear_cross_entropy";
 
-/// Number of logits per chunk. The chunk must be large enough that adding to the gradient of a
-/// large vocabulary's matrix takes little time compared to the product.
+/// Number of logits per chunk. Chunks must be so large that accumulating the weight gradient of a
+/// large vocabulary takes little time compared to the product.
 constexpr std::int64_t chunk_logits = std::int64_t{1} << 24;
 constexpr std::int64_t least_rows = 128;
 
@@ -54,9 +54,9 @@ void check_product(const char* where, const Tensor& x, const Tensor& weight) {
                   words(weight) + " for " + words(x), "[outputs, inputs] for [..., inputs]");
 }
 
-/// The rows of hidden states whose labels count.
+/// The rows of hidden states whose labels are not ignored.
 struct Counted {
-  Tensor index;  ///< undefined if all rows count
+  Tensor index;  ///< undefined if all rows are included
   std::vector<std::int64_t> labels;
 };
 
@@ -70,7 +70,7 @@ Counted counted(const Tensor& labels_in, std::int64_t ignore_index, std::int64_t
     if (at[i] < 0 || at[i] >= vocab)
       fail_argument(loss_name, "a label is outside the vocabulary", std::to_string(at[i]),
                     "0 to " + std::to_string(vocab - 1) + ", or " + std::to_string(ignore_index) +
-                        " for rows that do not count");
+                        " for excluded rows");
     out.labels.push_back(at[i]);
     rows.push_back(i);
   }
@@ -149,8 +149,8 @@ Three cross_entropy_forward(const Tensor& hidden_in, const Tensor& weight_in,
   const auto count = static_cast<std::int64_t>(rows.labels.size());
   const double by = divisor > 0 ? divisor : static_cast<double>(count);
 
-  // Products have the tensors' dtype if torch multiplies it fast. Gradients of the weight are
-  // always added up in the compute dtype.
+  // Products use the tensors' dtype if torch multiplies it fast. Gradients of the weight are always
+  // summed in the compute dtype.
   const auto product = multiplies_fast(type) ? type : at::kFloat;
   const auto real = real_type(type);
   Tensor hidden = hidden_in.reshape({-1, width});

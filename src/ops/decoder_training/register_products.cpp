@@ -82,7 +82,7 @@ class Linear : public Function<Linear> {
     static const auto op = find<LinearBackward>("anyaccel::_training_linear_backward");
     const auto saved = context->get_saved_variables();
     const bool x_grad = context->needs_input_grad(0), weight_grad = context->needs_input_grad(1);
-    // A tensor that was not given has no index.
+    // An omitted tensor has no index.
     const bool bias_grad = context->saved_data["bias"].toBool() && context->needs_input_grad(2);
     const auto [x, weight, bias] =
         op.call(grads[0], saved[0], saved[1], x_grad, weight_grad, bias_grad);
@@ -138,7 +138,7 @@ class GatedLinear : public Function<GatedLinear> {
     const auto saved = context->get_saved_variables();
     const Int activation = context->saved_data["activation"].toInt();
     const bool x_grad = context->needs_input_grad(0), weight_grad = context->needs_input_grad(1);
-    // A tensor that was not given has no index.
+    // An omitted tensor has no index.
     const bool bias_grad = context->saved_data["bias"].toBool() && context->needs_input_grad(2);
     const Tensor inner = activation_op().call(saved[0], activation);
     Tensor to_inner, to_weight, to_bias;

@@ -33,7 +33,7 @@ class Norm : public Function<Norm> {
   static variable_list backward(AutogradContext* context, variable_list grads) {
     static const auto op = find<NormBackward>("anyaccel::_training_rms_norm_backward");
     const auto saved = context->get_saved_variables();
-    // Tensors that were not given have no index.
+    // Omitted tensors have no index.
     const auto weight = static_cast<std::size_t>(context->saved_data["weight"].toInt());
     const bool weight_grad = context->needs_input_grad(weight);
     const auto [to, to_weight] = op.call(

@@ -29,7 +29,7 @@ void check_norm(const Tensor& x, const Tensor& weight) {
                   "one weight per element of the last dimension");
 }
 
-/// Sums of rows for each task, which are added in a fixed order.
+/// Row sums of each task, which are added in a fixed order.
 template <typename Real>
 class TaskSums {
  public:

@@ -28,7 +28,7 @@ std::optional<std::string> beginning(const Json& conversation, std::size_t count
   }
 }
 
-/// Returns the part of a text that changes with the content of message `index`. Nullopt if the
+/// Returns the part of a text that changes with the content of message `index`, or nullopt if the
 /// content is not a text, is empty, or does not appear.
 std::optional<TextSpan> changing_part(Json conversation, std::size_t index, const std::string& text,
                                       const Render& render) {
@@ -38,7 +38,7 @@ std::optional<TextSpan> changing_part(Json conversation, std::size_t index, cons
   const auto first = before.find_first_not_of(" \t\r\n");
   if (first == std::string::npos) return std::nullopt;
   const char last = before[before.find_last_not_of(" \t\r\n")];
-  // Letters that differ from the content's first and last one, so that nothing of it is left.
+  // Letters that differ from the content's first and last letters, so that all of it changes.
   const auto other = [](char c) { return std::string(1, c == 'x' ? 'y' : 'x'); };
   content = other(before[first]) + other(last);
   std::string changed;
@@ -72,8 +72,8 @@ std::string end_of_turn(const Json& conversation, std::size_t index, const std::
 [[noreturn]] void not_found(std::size_t index) {
   throw Error(
       ErrorCode::unsupported, "ChatTemplate",
-      {.what = "cannot find the text of message " + std::to_string(index + 1) +
-               ", which the assistant wrote, in the rendered conversation",
+      {.what = "cannot find the assistant's text of message " + std::to_string(index + 1) +
+               " in the rendered conversation",
        .hint = "enclose the assistant's text in the chat template with {% generation %} and "
                "{% endgeneration %}"});
 }
@@ -89,7 +89,7 @@ TextSpan part_of(const Json& conversation, std::size_t index, const std::string&
   if (!part) not_found(index);
   if (begins && before->size() <= part->begin) part->begin = before->size();
   std::string end = after ? end_of_turn(conversation, index, *after, render) : "";
-  // The last message may be followed by other whitespace than the others.
+  // The whitespace after the last message may differ from that after other messages.
   while (!end.empty() && whole.compare(part->end, end.size(), end) != 0) {
     if (std::string_view(" \t\r\n").find(end.back()) == std::string_view::npos)
       end.clear();

@@ -25,8 +25,8 @@ class Interpreter {
   explicit Interpreter(const Limits& limits) : budget_(limits) {}
   /// Renders a template. `variables` is a dict.
   std::string render(const Block& document, const Value& variables);
-  /// The parts of the rendered text that {% generation %} blocks wrote. Empty if one of the blocks
-  /// is inside a macro or a block assignment, whose text may end up anywhere.
+  /// The parts of the rendered text that {% generation %} blocks produced. Empty if one of the
+  /// blocks is in a macro or a block assignment, because the position of its text is then unknown.
   std::vector<Part> generated() const {
     return generation_captured_ ? std::vector<Part>() : generated_;
   }

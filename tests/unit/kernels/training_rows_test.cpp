@@ -31,7 +31,7 @@ void add_norms(std::vector<Result>* out, Isa isa, std::int64_t columns, bool res
                 1, rows);
   keep(out, "sum", sum, true);
   keep(out, "norm", normal, true);
-  keep(out, "rstd", rstd, residual);  // of the rounded sum
+  keep(out, "rstd", rstd, residual);  // computed from the rounded sum
 
   // The backward pass gets the same input for every type.
   Numbers<S> grad(size, 4), plus(size, 5), to(size);

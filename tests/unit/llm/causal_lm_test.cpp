@@ -37,7 +37,7 @@ CausalLMInput input(std::int64_t rows, std::int64_t time) {
   return out;
 }
 
-// Fails if padded tokens are kept, or positions or targets belong to other tokens.
+// Fails if padding is kept, or if tokens get the wrong positions or targets.
 TEST(TokenBatch, DropsPadding) {
   CausalLMInput in = input(2, 4);
   in.attention_mask = numbers({0, 1, 1, 1, 1, 1, 0, 0}).view({2, 4});
@@ -107,7 +107,7 @@ TEST(LinearCrossEntropy, EqualsDenseLoss) {
   }
 }
 
-// Fails if a batch without labels that count gives a number instead of NaN, as in torch.
+// Fails if the loss of a batch whose labels are all -100 is not NaN, as in torch.
 TEST(LinearCrossEntropy, NoTargets) {
   const at::Tensor none = at::full({0}, -100, at::kLong);
   EXPECT_TRUE(std::isnan(
@@ -162,7 +162,7 @@ TEST(CausalLM, Converts) {
   EXPECT_ERROR(model->to(torch::Device(c10::kMeta)), unsupported, "meta");
 }
 
-// Fails if merging changes the output, or unmerging an exact number.
+// Fails if merging changes the output, or if unmerging does not restore exact numbers.
 TEST(Lora, MergesAndUnmerges) {
   auto model = CausalLM::from_config(small_config(), 1);
   EXPECT_ERROR(merge_adapter(model), invalid_state, "inject_adapter()");
@@ -189,7 +189,8 @@ TEST(Lora, MergesAndUnmerges) {
             CausalLM::from_config(small_config(), 1)->parameters().size());
 }
 
-// Fails if a family's dropouts or padding id are read from other keys than in transformers.
+// Fails if a family's dropout rates or padding id are read from different keys than in
+// transformers.
 TEST(TrainingConfig, Families) {
   const auto read = [](const std::string& text) {
     return read_training_config(parse_json(text, "test"), "test");

@@ -20,8 +20,7 @@ std::string rejection(const std::string& line) {
   return "accepted";
 }
 
-// Fails if a text or a conversation is read differently, or if keys that the template needs are
-// lost.
+// Fails if a text or a conversation is read wrongly, or if keys that the template needs are lost.
 TEST(Record, Kinds) {
   const Record text = parse_record(R"({"text": "a\nb", "id": 3})", "x");
   EXPECT_FALSE(text.chat);
@@ -72,7 +71,7 @@ TEST(Record, Hostile) {
   EXPECT_LT(shown.size(), 800U);
 }
 
-// Fails if a text file that begins with a brace is taken for JSON Lines, or vice versa.
+// Fails if a text file that begins with a brace is read as JSON Lines, or vice versa.
 TEST(Record, Detection) {
   EXPECT_TRUE(begins_with_record("\n {\"text\": \"a\"}\n"));
   EXPECT_TRUE(begins_with_record("{\"messages\": [{\"role\": \"user\", \"content\": \"cut o"));

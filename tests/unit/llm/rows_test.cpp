@@ -15,7 +15,7 @@ void add_text(ExampleStore& store, std::uint32_t length) {
   store.add(ids, std::vector<TokenSpan>{{0, length}});
 }
 
-/// A conversation of which the tokens in `learned` count.
+/// A conversation of which only the tokens in `learned` contribute to the loss.
 void add_chat(ExampleStore& store, std::uint32_t length, const std::vector<TokenSpan>& learned) {
   store.add(std::vector<std::int64_t>(length, 7), learned);
 }
@@ -44,7 +44,7 @@ TEST(ExampleStore, TokensAndLabels) {
   }
 }
 
-// Fails if data that differ in a token, in a label or in the place of a boundary look the same.
+// Fails if data that differ only in a token, a label or a boundary have the same fingerprint.
 TEST(ExampleStore, Fingerprint) {
   std::set<std::uint64_t> seen;
   const auto add = [&](auto fill) {
@@ -86,8 +86,8 @@ TEST(Rows, LongExamples) {
   EXPECT_EQ(rows.truncated(), 1);
 }
 
-// Fails if an example without a token to predict gets a row: one token, or only the first counts,
-// or those that count are cut off.
+// Fails if an example without a token to predict gets a row: it has one token, only its first token
+// is learned, or its learned tokens are cut off.
 TEST(Rows, NothingToPredict) {
   ExampleStore store(1000);
   add_text(store, 1);
@@ -123,8 +123,8 @@ TEST(Rows, Packing) {
   EXPECT_GT(static_cast<double>(rows.tokens()) / (128.0 * static_cast<double>(rows.size())), 0.95);
 }
 
-// Fails if held-out sequences are also trained on, if some are in neither part, or if the choice
-// does not depend on the seed.
+// Fails if held-out sequences are also trained on, if some sequences are in neither part, or if the
+// choice does not depend on the seed.
 TEST(Rows, HoldOut) {
   ExampleStore store(1000);
   for (int i = 0; i < 100; ++i) add_text(store, 4);
@@ -144,7 +144,7 @@ TEST(Rows, HoldOut) {
 }
 
 // Fails if an epoch repeats or misses a row, if all epochs have the same order, or if a position
-// gives another row when the order is computed from that position on.
+// gives a different row when the order is computed from that position on.
 TEST(RowOrder, Epochs) {
   constexpr std::size_t kRows = 50;
   RowOrder order(kRows, 3);
@@ -160,8 +160,8 @@ TEST(RowOrder, Epochs) {
   EXPECT_NE(RowOrder(kRows, 4).at(0) * 50 + RowOrder(kRows, 4).at(1), all[0] * 50 + all[1]);
 }
 
-// Fails if the order of the data changes between releases or machines: a run that another machine
-// resumes would see other rows.
+// Fails if the order of the data changes between releases or machines. A resumed run would then see
+// different rows.
 TEST(RowOrder, FixedValues) {
   EXPECT_EQ(shuffled(8, 42, 1), shuffled(8, 42, 1));
   std::vector<std::uint32_t> sorted = shuffled(1000, 7, 2);

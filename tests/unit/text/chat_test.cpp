@@ -230,7 +230,7 @@ constexpr const char* kTwoTurns =
     R"({"role":"user","content":"a"},{"role":"assistant","content":"B"},)"
     R"({"role":"user","content":"c"},{"role":"assistant","content":"D"})";
 
-// Fails if the text of a {% generation %} block is not found, or if other text counts.
+// Fails if the text of a {% generation %} block is not found, or if other text is included.
 TEST(Chat, GenerationBlocks) {
   EXPECT_EQ(learned("{% for m in messages %}<{{ m.role }}>{% if m.role == 'assistant' %}"
                     "{% generation %}{{ m.content }}!{% endgeneration %}{% else %}{{ m.content }}"

@@ -10,7 +10,7 @@ namespace anyaccel::cli {
 /// closes the descriptor. Throws `io`, naming the option and the file.
 int open_for_appending(const std::filesystem::path& path, const char* option);
 
-/// Appends bytes with one call of write() if possible, so that a killed process leaves whole
+/// Appends bytes with a single write() if possible, so that a killed process leaves only complete
 /// records. Returns false if writing failed; errno contains the reason.
 bool append_bytes(int descriptor, std::string_view bytes);
 

@@ -28,7 +28,7 @@ using nlohmann::ordered_json;
 constexpr const char* kGroup = "Fine-tuning (with --model)";
 constexpr const char* kLoraGroup = "LoRA (with --model)";
 
-/// Options that describe a new model or its training from text alone.
+/// Options that apply only to training a new model.
 constexpr std::string_view kNewModelOnly[] = {
     "--hidden",          "--layers",       "--heads",
     "--kv-heads",        "--head-dim",     "--intermediate",
@@ -39,8 +39,8 @@ constexpr std::string_view kNewModelOnly[] = {
 }  // namespace
 
 struct FineTuneCommand::Impl {
-  /// An option, how its value gets into the options of the run, and the value that a resumed run
-  /// must have. The functions may be empty.
+  /// An option, a function that copies its value to the options of the run, and one that returns
+  /// the value that a resumed run must have. The functions may be empty.
   struct Entry {
     CLI::Option* option;
     std::function<void(FineTuneOptions&)> use;
@@ -72,7 +72,7 @@ struct FineTuneCommand::Impl {
     entries.push_back({option, std::move(use), std::move(kept), true});
   }
 
-  /// A member of FineTuneOptions with the default that the help shows.
+  /// Adds an option for a member of FineTuneOptions, whose default is shown in the help.
   template <typename Member>
   void member(const char* name, Member member, const char* help) {
     auto& value = member(options);
@@ -84,7 +84,7 @@ struct FineTuneCommand::Impl {
     own(option, {}, [member](FineTuneOptions o) { return ordered_json(member(o)); });
   }
 
-  /// Uses the value of an option that a new model has too.
+  /// Adds an option that training a new model has too.
   void also(const char* name, std::function<void(FineTuneOptions&)> use,
             std::function<ordered_json(const FineTuneOptions&)> kept = {}) {
     entries.push_back({command.get_option(name), std::move(use), std::move(kept), false});
@@ -93,7 +93,7 @@ struct FineTuneCommand::Impl {
   void add_data_options() {
     model = command
                 .add_option("-m,--model", options.model,
-                            "Hugging Face folder of a model to fine-tune: config.json, "
+                            "Hugging Face folder of the model to fine-tune: config.json, "
                             "tokenizer.json and weights")
                 ->type_name("DIR")
                 ->group(kGroup);
@@ -108,11 +108,11 @@ struct FineTuneCommand::Impl {
         "--validation-fraction", [](auto& o) -> auto& { return o.validation_fraction; },
         "Without --validation: fraction of the sequences to hold out for evaluation");
     own(command.add_flag("--skip-bad-lines", options.skip_bad_lines,
-                         "Skip malformed lines of JSON Lines files, and count them"),
+                         "Skip and count malformed lines of JSON Lines files"),
         {}, [](const FineTuneOptions& o) { return ordered_json(o.skip_bad_lines); });
     own(
         command.add_flag("--no-packing", no_packing,
-                         "Put each sequence into a row of its own instead of filling rows"),
+                         "Put each sequence into its own row instead of packing several"),
         [this](FineTuneOptions& o) { o.packing = !no_packing; },
         [](const FineTuneOptions& o) { return ordered_json(o.packing); });
   }
@@ -125,7 +125,9 @@ struct FineTuneCommand::Impl {
         "--gradient-accumulation-steps", [](auto& o) -> auto& { return o.accumulation; },
         "Forward and backward passes per step, each with --batch-size rows");
     own(
-        command.add_option("--schedule", schedule, "Learning rate: cosine, linear or constant")
+        command
+            .add_option("--schedule", schedule,
+                        "Learning rate schedule: cosine, linear or constant")
             ->check(CLI::IsMember({"cosine", "linear", "constant"}))
             ->capture_default_str(),
         [this](FineTuneOptions& o) {
@@ -143,7 +145,8 @@ struct FineTuneCommand::Impl {
                         "Steps between evaluations on the validation data (0: only at the end)")
             ->capture_default_str(),
         [this](FineTuneOptions& o) { o.eval_every = eval_every; });
-    own(command.add_option("--log", log, "Append one JSON object per step to this file")
+    own(command
+            .add_option("--log", log, "Append one JSON object per step and evaluation to this file")
             ->type_name("FILE"));
     own(command
             .add_option("--tensorboard", tensorboard,
@@ -162,7 +165,9 @@ struct FineTuneCommand::Impl {
         [](const FineTuneOptions& o) { return ordered_json(o.adapter.has_value()); }, kLoraGroup);
     own(command.add_option("--lora-r", adapter.r, "Rank of the adapter")->capture_default_str(), {},
         kept([](const auto& a) { return a.r; }), kLoraGroup);
-    own(command.add_option("--lora-alpha", adapter.alpha, "Scale of the adapter, times the rank")
+    own(command
+            .add_option("--lora-alpha", adapter.alpha,
+                        "Scale of the adapter's output, before division by the rank")
             ->capture_default_str(),
         {}, kept([](const auto& a) { return a.alpha; }), kLoraGroup);
     own(command.add_option("--lora-dropout", adapter.dropout, "Dropout on the adapter's input")
@@ -302,8 +307,8 @@ void FineTuneCommand::run(const std::string& dtype, bool json, Context& context)
   my.dtype = dtype;
   const FineTuneOptions given = my.given_options();
   llm::FineTuner tuner(given);
-  // From here on, a signal finishes the current step and saves a checkpoint. Before this point,
-  // there is nothing to save.
+  // From here on, a signal stops the run after the current step, with a checkpoint. Earlier, there
+  // is nothing to save.
   const llm::StopSignal stop;
   const llm::FineTuneInfo& info = tuner.info();
   if (given.resume) my.check_kept(given, info.options);

@@ -13,12 +13,12 @@ namespace anyaccel::cli {
 
 struct Context;
 
-/// The options of `anyaccel train` that fine-tuning has in addition to those for a new model, and
-/// the run.
+/// Runs fine-tuning, and defines its options, which `anyaccel train` has in addition to those for a
+/// new model.
 class FineTuneCommand {
  public:
-  /// Adds options to `command`, whose options for a new model have been added already. `shared` has
-  /// the values of those that both use.
+  /// Adds options to `command`, which already has the options for a new model. `shared` contains
+  /// the values of options that both use.
   FineTuneCommand(CLI::App& command, const llm::TrainOptions& shared);
   ~FineTuneCommand();
 

@@ -36,7 +36,7 @@ ordered_json number_or_null(const std::optional<double>& value) {
 }
 
 void print_json(const ordered_json& line) {
-  // Replace invalid UTF-8, which a path may contain.
+  // A path may contain invalid UTF-8, which is replaced.
   std::cout << line.dump(-1, ' ', false, ordered_json::error_handler_t::replace) << std::endl;
 }
 
@@ -56,17 +56,16 @@ void print_info(const llm::FineTuneInfo& info) {
   std::fprintf(stderr, "model        %s, %.2f million parameters, training %.2f million: %s, %s\n",
                printable_text(info.model_type, 60).c_str(), millions(info.parameters),
                millions(info.trained_parameters), training_text(o).c_str(), dtype_name(o.dtype));
-  std::fprintf(
-      stderr,
-      "data         %lld files, %lld texts, %lld conversations, %lld tokens, of which %lld "
-      "count\n",
-      number(info.files), number(info.texts), number(info.conversations), number(info.tokens),
-      number(info.learned_tokens));
+  std::fprintf(stderr,
+               "data         %lld files, %lld texts, %lld conversations, %lld tokens, %lld of "
+               "them trained on\n",
+               number(info.files), number(info.texts), number(info.conversations),
+               number(info.tokens), number(info.learned_tokens));
   if (info.truncated > 0)
     std::fprintf(stderr, "             %lld conversations cut off at %lld tokens\n",
                  number(info.truncated), number(o.context));
   if (info.left_out > 0)
-    std::fprintf(stderr, "             %lld examples left out: no token to learn\n",
+    std::fprintf(stderr, "             %lld examples left out: no token to train on\n",
                  number(info.left_out));
   if (info.bad_lines > 0) {
     std::fprintf(stderr, "             %lld malformed lines skipped\n", number(info.bad_lines));

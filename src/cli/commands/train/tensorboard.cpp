@@ -12,13 +12,13 @@ namespace anyaccel::cli {
 
 namespace {
 
-// Tags of the protocol buffers' fields: the field's number times 8, plus its wire type.
+// Tags of protocol buffer fields: the field number times 8, plus the wire type.
 constexpr char kEventTime = 1 << 3 | 1, kEventStep = 2 << 3, kEventVersion = 3 << 3 | 2;
 constexpr char kEventSummary = 5 << 3 | 2, kEventSession = 7 << 3 | 2;
 constexpr char kSummaryValue = 1 << 3 | 2, kValueTag = 1 << 3 | 2, kValueSimple = 2 << 3 | 5;
 constexpr char kSessionStatus = 1 << 3, kSessionStart = 1;
 
-/// CRC-32C (Castagnoli), as TFRecord files use it.
+/// CRC-32C (Castagnoli), the checksum of TFRecord files.
 std::uint32_t crc32c(std::string_view data) {
   static const auto table = [] {
     std::array<std::uint32_t, 256> out{};

@@ -19,8 +19,8 @@ std::string tf_record(std::string_view data);
 std::string scalar_event(double wall_time, std::int64_t step, const Scalars& scalars);
 /// Returns the first event of a file.
 std::string version_event(double wall_time);
-/// Returns an event that makes TensorBoard drop the values of later steps, which an earlier process
-/// wrote after its last checkpoint.
+/// Returns an event that makes TensorBoard discard values from `step` on. An earlier process may
+/// have written such values after its last checkpoint.
 std::string start_event(double wall_time, std::int64_t step);
 
 /// Appends scalars to a new event file in a folder. Not thread-safe.

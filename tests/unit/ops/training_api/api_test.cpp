@@ -1,5 +1,5 @@
-// Compares the C++ functions for training with the same functions made of torch's ops, which
-// tensors that the op does not support use. tests/python compares the op with float64 references.
+// Compares the C++ functions for training with their fallback to torch's ops, which is used for
+// tensors that the op does not support. tests/python compares the op with float64 references.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/allclose.h>
 #include <ATen/ops/arange.h>
@@ -131,7 +131,7 @@ TEST(Training, FallbackOfAttentionAgrees) {
   }
 }
 
-// Weights of another dtype use torch's ops, which promote them.
+// Weights of a different dtype use torch's ops, which promote them.
 TEST(Training, FallbackOfTheNormAgrees) {
   const Tensor x = at::randn({5, 40}), weight = at::randn({40});
   EXPECT_TRUE(at::allclose(rms_norm(x, weight, 1e-5, true),
@@ -176,7 +176,7 @@ TEST(Training, GatedLinear) {
       {at::randn({4, 12}), at::randn({5, 6}), at::randn({5})});
 }
 
-// Fails if an error of the op is not converted to ours.
+// Fails if an error of the op is not converted to anyaccel::Error.
 TEST(Training, Errors) {
   try {
     linear_cross_entropy(at::randn({1, 2}), at::randn({3, 2}), at::full({1}, 3, at::kLong));
