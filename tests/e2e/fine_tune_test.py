@@ -246,6 +246,11 @@ class FineTune(FineTuneCase):
     def test_from_scratch(self):
         make_model(self.model_folder)
         (self.model_folder / "model.safetensors").unlink()
+        self.write("model/pytorch_model.bin", ["weights"])
+        done = self.tune("out", f"--data {self.chats()} --steps 1")
+        self.assertIn("unsupported format", done.stderr)
+        self.assertNotEqual(done.returncode, 0)
+        (self.model_folder / "pytorch_model.bin").unlink()
         data = self.write("text.txt", [" ".join(turn["content"] for turns in conversations(60) for turn in turns) + "\n"])
         got = self.losses(self.tune("out", f"--data {data} --steps 30 --lr 1e-2 --context 32 --seed 3"))
         self.assertLess(got[-1], 0.7 * got[0])

@@ -11,6 +11,7 @@
 #include "anyaccel/accelerator.h"
 #include "anyaccel/data_parallel.h"
 #include "anyaccel/error.h"
+#include "base/file_group.h"
 #include "base/log.h"
 #include "llm/data/examples.h"
 #include "llm/fine_tune/batch.h"
@@ -336,6 +337,7 @@ FineTuner::~FineTuner() = default;
 const FineTuneInfo& FineTuner::info() const { return impl_->info; }
 
 bool FineTuner::can_resume(const fs::path& folder) {
+  finish_file_group(folder);  // the first save may have been interrupted
   const fs::path path = folder / "trainer_state.json";
   if (!fs::exists(path)) return false;
   const Json json = read_json_object(path);
