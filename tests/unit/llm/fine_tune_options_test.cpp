@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "unit/llm/temporary_folder.h"
 #include "unit/support/expect_error.h"
 
 namespace anyaccel::llm {
@@ -33,6 +34,15 @@ TEST(FineTuneOptions, Epochs) {
   EXPECT_ERROR(check_options(options), invalid_argument, "epochs");
   options.epochs = 0.5;
   check_options(options);
+}
+
+// Fails if a run whose first save was killed between two renames cannot be resumed.
+TEST(FineTuner, ResumesAfterInterruptedFirstSave) {
+  const TemporaryFolder folder;
+  EXPECT_FALSE(FineTuner::can_resume(folder.path()));
+  folder.write("trainer_state.json.part-1", R"({"kind": "fine_tune"})");
+  folder.write(".anyaccel-commit", "trainer_state.json.part-1\ntrainer_state.json\n");
+  EXPECT_TRUE(FineTuner::can_resume(folder.path()));
 }
 
 }  // namespace
