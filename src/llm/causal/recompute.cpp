@@ -59,8 +59,8 @@ struct LayerCall : torch::CustomClassHolder {
       inputs.push_back(original.detach().set_requires_grad(original.requires_grad()));
     const c10::AutoGradMode gradient(true);
     // The cache would keep a copy of each layer's weights, because the leaves are new in each pass.
-    const Autocast autocast(inputs[0].device().type(), autocast_type, this->autocast,
-                            /*cache_enabled=*/false);
+    const Autocast scope(inputs[0].device().type(), autocast_type, autocast,
+                         /*cache_enabled=*/false);
     LayerWeights own = layer;
     std::size_t i = 1;
     each_tensor(own, [&](at::Tensor& tensor) { tensor = inputs[i++]; });

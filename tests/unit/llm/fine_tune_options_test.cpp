@@ -29,7 +29,7 @@ TEST(FineTuneOptions, LimitsOfResumedRuns) {
 // Fails if a number of epochs is accepted whose number of rows overflows.
 TEST(FineTuneOptions, Epochs) {
   FineTuneOptions options;
-  options.data = {"data"};
+  options.data.emplace_back("data");
   options.epochs = 1e300;
   EXPECT_ERROR(check_options(options), invalid_argument, "epochs");
   options.epochs = 0.5;
