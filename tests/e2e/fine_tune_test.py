@@ -123,6 +123,21 @@ class FineTune(FineTuneCase):
         self.assertEqual(got[-1]["trained_parameters"], sum(p.numel() for p in theirs.parameters() if p.requires_grad))
         self.assertFalse((self.folder / "out/model.safetensors").exists())
 
+    # Fails if files of a model that no fine-tuning run wrote are removed from the folder of an
+    # adapter, or if those of an earlier run are not.
+    def test_other_files_in_folder(self):
+        make_model(self.model_folder)
+        options = f"--data {self.chats()} --steps 1 "
+        model = self.folder / "out/model.safetensors"
+        model.parent.mkdir()
+        model.write_bytes(b"precious")
+        self.losses(self.tune("out", options + "--lora"))
+        self.assertEqual(model.read_bytes(), b"precious")
+        self.losses(self.tune("out", options))
+        self.assertFalse((self.folder / "out/adapter_model.safetensors").exists())
+        self.losses(self.tune("out", options + "--lora"))
+        self.assertFalse(model.exists())
+
     # Fails if an adapter over quantized weights does not learn, or if weights are quantized without
     # an adapter.
     def test_quantized_lora(self):
@@ -231,6 +246,11 @@ class FineTune(FineTuneCase):
     def test_from_scratch(self):
         make_model(self.model_folder)
         (self.model_folder / "model.safetensors").unlink()
+        self.write("model/pytorch_model.bin", ["weights"])
+        done = self.tune("out", f"--data {self.chats()} --steps 1")
+        self.assertIn("unsupported format", done.stderr)
+        self.assertNotEqual(done.returncode, 0)
+        (self.model_folder / "pytorch_model.bin").unlink()
         data = self.write("text.txt", [" ".join(turn["content"] for turns in conversations(60) for turn in turns) + "\n"])
         got = self.losses(self.tune("out", f"--data {data} --steps 30 --lr 1e-2 --context 32 --seed 3"))
         self.assertLess(got[-1], 0.7 * got[0])

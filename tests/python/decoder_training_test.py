@@ -244,6 +244,15 @@ def test_linear_cross_entropy_without_labels_that_count():
     assert math.isnan(ops.training_linear_cross_entropy(hidden, weight, on(torch.full((4,), -100))).item())
 
 
+@pytest.mark.skipif(DEVICE != "cpu", reason="other devices multiply with torch's ops")
+def test_linear_in_autocast():
+    """Fails if autocast casts the float32 products inside the op back to bfloat16."""
+    x, weight = made(9, 64, dtype=torch.bfloat16), made(33, 64, dtype=torch.bfloat16)
+    plain = torch.ops.anyaccel._training_linear_forward(x.detach(), weight.detach(), None)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert torch.ops.anyaccel._training_linear_forward(x.detach(), weight.detach(), None).equal(plain)
+
+
 def test_linear_cross_entropy_scaled():
     """Fails if the gradient of the loss is ignored."""
     hidden, weight, labels = on(made(4, 8)), on(made(5, 8)), on(torch.tensor([0, 1, 2, 3]))

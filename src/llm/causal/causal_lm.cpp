@@ -126,7 +126,7 @@ at::Tensor run_layers(CausalState& state, const Weights& weights, const TokenBat
   at::Tensor x = embed(weights, config, batch, state.training, train);
   for (std::size_t i = 0; i < weights.layers.size(); ++i) {
     if (train && state.training.layer_drop > 0 &&
-        at::rand({}).item<double>() < state.training.layer_drop)
+        at::rand({}, x.options().dtype(c10::kFloat)).item<double>() < state.training.layer_drop)
       continue;
     const bool slides = !config.windows.empty() && config.windows[i] > 0;
     const LayerFunction run = [model, parts, dropout, index = static_cast<std::int64_t>(i),

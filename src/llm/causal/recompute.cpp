@@ -6,6 +6,7 @@
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <tuple>
 #include <utility>
 
 #include "anyaccel/accelerator.h"
@@ -49,12 +50,22 @@ struct LayerCall : torch::CustomClassHolder {
   bool autocast = false;
   c10::ScalarType autocast_type = c10::kFloat;
 
-  /// Calls the function for the tensors of the layer, after x.
-  at::Tensor run(const variable_list& inputs) const {
+  /// Calls the function for the tensors of the layer, after x. Each tensor becomes a leaf that
+  /// requires a gradient if the original does: kernels are chosen by requires_grad, and both passes
+  /// must choose the same ones. Returns a result with a graph, and the leaves.
+  std::pair<at::Tensor, variable_list> run(at::TensorList originals) const {
+    variable_list inputs;
+    for (const at::Tensor& original : originals)
+      inputs.push_back(original.detach().set_requires_grad(original.requires_grad()));
+    const c10::AutoGradMode gradient(true);
+    // The cache would keep a copy of each layer's weights, because the leaves are new in each pass.
+    const Autocast scope(inputs[0].device().type(), autocast_type, autocast,
+                         /*cache_enabled=*/false);
     LayerWeights own = layer;
     std::size_t i = 1;
     each_tensor(own, [&](at::Tensor& tensor) { tensor = inputs[i++]; });
-    return function(own, inputs[0]);
+    at::Tensor out = function(own, inputs[0]);
+    return {std::move(out), std::move(inputs)};
   }
 };
 
@@ -82,39 +93,29 @@ class Recompute : public torch::autograd::Function<Recompute> {
                             const c10::intrusive_ptr<LayerCall>& call) {
     context->save_for_backward(inputs.vec());
     context->saved_data["call"] = c10::IValue::make_capsule(call);
-    variable_list values;
-    for (const at::Tensor& input : inputs) values.push_back(input.detach());
-    // Without gradients enabled, some products take a faster path with different rounding. The
-    // backward pass must compute the same values again.
-    const c10::AutoGradMode gradient(true);
-    return call->run(values);
+    return call->run(inputs).first.detach();
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     const auto saved = context->get_saved_variables();
     const auto capsule = context->saved_data["call"].toCapsule();
     const auto& call = static_cast<const LayerCall&>(*capsule);
-    variable_list inputs, needed;
-    for (std::size_t i = 0; i < saved.size(); ++i) {
-      const bool needs = context->needs_input_grad(i);
-      inputs.push_back(saved[i].detach().set_requires_grad(needs));
-      if (needs) needed.push_back(inputs.back());
-    }
     at::Tensor out;
+    variable_list inputs, needed;
     {
-      const c10::AutoGradMode gradient(true);
       const GeneratorState random(call.generator);
-      const Autocast autocast(saved[0].device().type(), call.autocast_type, call.autocast,
-                              /*cache_enabled=*/false);
-      out = call.run(inputs);
+      std::tie(out, inputs) = call.run(saved);
+    }
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      if (context->needs_input_grad(i)) needed.push_back(inputs[i]);
     }
     const variable_list found = torch::autograd::grad({out}, needed, {gradients[0]}, std::nullopt,
                                                       /*create_graph=*/false,
                                                       /*allow_unused=*/true);
     variable_list all;
     std::size_t next = 0;
-    for (const at::Tensor& input : inputs)
-      all.push_back(input.requires_grad() ? found[next++] : at::Tensor());
+    for (std::size_t i = 0; i < inputs.size(); ++i)
+      all.push_back(context->needs_input_grad(i) ? found[next++] : at::Tensor());
     all.emplace_back();  // for `call`
     return all;
   }

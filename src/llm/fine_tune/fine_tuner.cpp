@@ -11,6 +11,7 @@
 #include "anyaccel/accelerator.h"
 #include "anyaccel/data_parallel.h"
 #include "anyaccel/error.h"
+#include "base/file_group.h"
 #include "base/log.h"
 #include "llm/data/examples.h"
 #include "llm/fine_tune/batch.h"
@@ -43,6 +44,16 @@ std::uint64_t step_seed(std::uint64_t seed, std::int64_t step, int rank) {
   return z ^ (z >> 31);
 }
 
+/// Returns whether a folder contains a fine-tuning run. Other files in a folder are not ours to
+/// remove.
+bool contains_run(const fs::path& folder) {
+  try {
+    return FineTuner::can_resume(folder);
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 }  // namespace
 
 struct FineTuner::Impl {
@@ -57,7 +68,10 @@ struct FineTuner::Impl {
         validation_store(model_config.vocab_size) {
     complete_options(options, model_config.context_length(), ranks.size());
     check_dtype(options.dtype);
-    if (ranks.first()) check_folder(options.out);  // fail before training, not after it
+    if (ranks.first()) {
+      check_folder(options.out);  // fail before training, not after it
+      replaces_run = !options.resume && contains_run(options.out);
+    }
     read_data();
     model = starting_model(options);
     trained.emplace(model);
@@ -291,9 +305,8 @@ struct FineTuner::Impl {
     saved = progress.step;
     if (!ranks.first()) return;
     files->save(model, *trained, *optimizer, options, progress);
-    if (!options.resume && !cleaned)
-      files->remove_stale(options, std::isfinite(progress.best_loss));
-    cleaned = true;
+    if (replaces_run) files->remove_stale(options, std::isfinite(progress.best_loss));
+    replaces_run = false;
   }
 
   Ranks ranks;
@@ -312,7 +325,8 @@ struct FineTuner::Impl {
   std::optional<RunFiles> files;
   TrainingFlops flops;
   std::int64_t saved = -1, evaluated = -1;  ///< last step that was saved, and evaluated
-  bool same_weights = true, cleaned = false;
+  bool same_weights = true;
+  bool replaces_run = false;  ///< the folder contains files of an earlier run that may be stale
   FineTuneInfo info;
 };
 
@@ -323,6 +337,7 @@ FineTuner::~FineTuner() = default;
 const FineTuneInfo& FineTuner::info() const { return impl_->info; }
 
 bool FineTuner::can_resume(const fs::path& folder) {
+  finish_file_group(folder);  // the first save may have been interrupted
   const fs::path path = folder / "trainer_state.json";
   if (!fs::exists(path)) return false;
   const Json json = read_json_object(path);

@@ -13,6 +13,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::int64_t kMaxCount = std::int64_t{1} << 60;
+constexpr double kMaxEpochs = 1e6;
 constexpr std::int64_t kDefaultContext = 1024;
 constexpr std::int64_t kMaxContext = std::int64_t{1} << 30;
 
@@ -81,8 +82,8 @@ void check_options(const FineTuneOptions& o) {
   check(o.context == 0 || (o.context >= 2 && o.context <= kMaxContext), "context",
         std::to_string(o.context), "2 or more");
   check_count(o.steps.value_or(1), 1, "steps");
-  check(std::isfinite(o.epochs.value_or(1)) && o.epochs.value_or(1) > 0, "epochs",
-        number(o.epochs.value_or(1)), "above 0");
+  check(o.epochs.value_or(1) > 0 && o.epochs.value_or(1) <= kMaxEpochs, "epochs",
+        number(o.epochs.value_or(1)), "above 0, at most 1000000");
   check(std::isfinite(o.minutes.value_or(1)) && o.minutes.value_or(1) > 0, "minutes",
         number(o.minutes.value_or(1)), "above 0");
   check_count(o.batch_size, 0, "batch-size");
@@ -231,9 +232,13 @@ FineTuneOptions resumed_options(FineTuneOptions saved, const FineTuneOptions& gi
   if (!given.validation.empty()) saved.validation = given.validation;
   // LoRA reads the weights from the model's folder, which may have been moved.
   if (!given.model.empty()) saved.model = given.model;
-  if (given.steps || given.epochs || given.minutes) {
+  // A new number of steps replaces the old limits. A new time limit keeps the number of steps,
+  // which also determines the learning rate.
+  if (given.steps || given.epochs) {
     saved.steps = given.steps;
     saved.epochs = given.epochs;
+    saved.minutes = given.minutes;
+  } else if (given.minutes) {
     saved.minutes = given.minutes;
   }
   if (given.save_every) saved.save_every = given.save_every;

@@ -19,6 +19,16 @@ bool has_weights(const fs::path& folder) {
          fs::exists(folder / "model.safetensors.index.json");
 }
 
+/// Returns the name of a file with weights in a format that this library does not read, or an empty
+/// string.
+std::string unreadable_weights(const fs::path& folder) {
+  for (const char* name : {"pytorch_model.bin", "pytorch_model.bin.index.json",
+                           "consolidated.00.pth", "tf_model.h5", "flax_model.msgpack"}) {
+    if (fs::exists(folder / name)) return name;
+  }
+  return {};
+}
+
 }  // namespace
 
 FineTuneOptions starting_options(FineTuneOptions given, FineTuneProgress& progress, Ranks& ranks) {
@@ -41,7 +51,16 @@ FineTuneOptions starting_options(FineTuneOptions given, FineTuneProgress& progre
                  .got = quoted_text(given.model.string()),
                  .want = "a Hugging Face folder with config.json and tokenizer.json"});
   }
-  given.from_scratch = given.from_scratch || (!given.resume && !has_weights(given.model));
+  if (!given.resume && !given.from_scratch && !has_weights(given.model)) {
+    const std::string other = unreadable_weights(given.model);
+    if (!other.empty())
+      throw Error(ErrorCode::unsupported, "train",
+                  {.what = "the model folder has weights in an unsupported format",
+                   .got = quoted_text((given.model / other).string()),
+                   .want = "model.safetensors or model.safetensors.index.json",
+                   .hint = "convert the weights, or pass --from-scratch to ignore them"});
+    given.from_scratch = true;
+  }
   check_options(given);
   return given;
 }

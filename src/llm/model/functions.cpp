@@ -155,7 +155,10 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> rotary_split(const at::Tensor& qk
                                                             const at::Tensor& sin,
                                                             std::int64_t heads,
                                                             std::int64_t kv_heads) {
-  if (trains_by_op(qkv)) return ops::rotary_split(qkv, cos, sin, heads, kv_heads);
+  if (trains_by_op(qkv)) {
+    const auto table = qkv.scalar_type() == c10::kDouble ? c10::kDouble : c10::kFloat;
+    return ops::rotary_split(qkv, cos.to(table), sin.to(table), heads, kv_heads);
+  }
   auto parts = RotarySplit::apply(qkv, cos, sin, heads, kv_heads);
   return {parts[0], parts[1], parts[2]};
 }

@@ -6,6 +6,7 @@
 #include "ATen/ops/mm.h"
 #include "ATen/ops/scalar_tensor.h"
 #include "ATen/ops/zeros.h"
+#include "c10/core/impl/LocalDispatchKeySet.h"
 #include "kernels/training/cross_entropy.h"
 #include "ops/decoder_training/passes.h"
 #include "ops/shared/empty.h"
@@ -102,6 +103,7 @@ double losses_of(const Tensor& logits, const std::int64_t* labels, double softca
 
 Tensor wide_linear_forward(const Tensor& x, const Tensor& weight, const OptionalTensor& bias) {
   check_product(linear_name, x, weight);
+  const c10::impl::ExcludeDispatchKeyGuard wide_products(c10::autocast_dispatch_keyset);
   std::vector<std::int64_t> sizes = x.sizes().vec();
   sizes.back() = weight.size(0);
   const Tensor rows = as_rows(x, at::kFloat), wide = weight.to(at::kFloat);
@@ -121,6 +123,7 @@ Tensor wide_linear_forward(const Tensor& x, const Tensor& weight, const Optional
 Three wide_linear_backward(const Tensor& grad_out, const Tensor& x, const Tensor& weight,
                            bool x_grad, bool weight_grad, bool bias_grad) {
   check_product(linear_name, x, weight);
+  const c10::impl::ExcludeDispatchKeyGuard wide_products(c10::autocast_dispatch_keyset);
   check_like(linear_name, "the gradient", grad_out, x);
   if (grad_out.numel() * x.size(-1) != x.numel() * weight.size(0))
     fail_argument(linear_name, "the shape of the gradient is wrong", words(grad_out),

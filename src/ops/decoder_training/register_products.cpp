@@ -177,7 +177,8 @@ const auto& loss_forward_op() {
 Tensor times(const Tensor& gradient, const Tensor& factor) {
   // Avoid a pass over the gradient of a large vocabulary's matrix.
   if (factor.is_cpu() && factor.item<double>() == 1) return gradient;
-  return gradient.mul(factor.to(gradient.scalar_type()));
+  // Keep the factor in its dtype: rounding it to 16 bits would scale all gradients by the error.
+  return gradient.mul(factor);
 }
 
 class Loss : public Function<Loss> {

@@ -68,5 +68,20 @@ TEST(Functions, RotarySplit) {
   expect_same(ours, theirs, {x});
 }
 
+// Fails if a model in float64 cannot use its rotation tables, which are in float32.
+TEST(Functions, RotarySplitOfDoubles) {
+  const std::int64_t heads = 2, kv_heads = 1, width = 6, time = 3;
+  const at::Tensor x = input({2, time, (heads + 2 * kv_heads) * width});
+  const at::Tensor wide = x.detach().to(c10::kDouble).requires_grad_(true);
+  const at::Tensor cos = at::randn({time, width / 2});
+  const at::Tensor sin = at::randn({time, width / 2});
+  const at::Tensor want = std::get<0>(rotary_split(x, cos, sin, heads, kv_heads));
+  const at::Tensor got = std::get<0>(rotary_split(wide, cos, sin, heads, kv_heads));
+  EXPECT_EQ(got.scalar_type(), c10::kDouble);
+  EXPECT_TRUE(at::allclose(got.to(c10::kFloat), want, 1e-5, 1e-6));
+  got.sum().backward();
+  EXPECT_TRUE(wide.grad().defined());
+}
+
 }  // namespace
 }  // namespace anyaccel::llm

@@ -154,6 +154,18 @@ TEST(Training, LossWithoutLogits) {
       {at::randn({12, 8}), at::randn({50, 8})});
 }
 
+// Fails if the factor of a 16-bit loss, here 1/3, is rounded to 16 bits: the gradients of all
+// weights would then be too large or too small by up to 0.4%.
+TEST(Training, FactorOfTheLossIsNotRounded) {
+  const Tensor labels = at::randint(0, 50, {12}, at::kLong), hidden = at::randn({12, 8});
+  const auto sum_for = [&](double factor) {
+    const Tensor head = at::full({50, 8}, 0.0).to(at::kBFloat16).requires_grad_();
+    linear_cross_entropy(hidden.to(at::kBFloat16), head, labels).mul(factor).backward();
+    return head.grad().to(at::kDouble).abs().sum().item<double>();
+  };
+  EXPECT_NEAR(sum_for(1.0 / 3) * 3 / sum_for(1), 1, 5e-4);
+}
+
 TEST(Training, Linear) {
   compare([](const auto& v) { return std::vector{training_linear(v[0], v[1], v[2])}; },
           [](const auto& v) { return std::vector{v[0].matmul(v[1].t()) + v[2]}; },
