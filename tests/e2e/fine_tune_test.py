@@ -13,6 +13,7 @@ import unittest
 from fine_tune_case import FineTuneCase, conversations, make_model, shuffled
 from shell import BIN, libtorch_accelerator, shell
 
+import safetensors.torch
 import torch
 import transformers
 
@@ -211,6 +212,22 @@ class FineTune(FineTuneCase):
         self.assertIn("model.safetensors", done.stderr)
         self.assertEqual(self.digests("out"), before)
         self.losses(self.tune("out", "--resume --steps 5"))
+
+    # Fails if weights that are not finite replace a checkpoint.
+    def test_divergence_keeps_previous_checkpoint(self):
+        make_model(self.model_folder)
+        data = self.chats()
+        self.losses(self.tune("out", f"--data {data} --steps 3"))
+        before = self.digests("out")
+        done = self.tune("out", f"--data {data} --steps 9 --save-every 1 --seed 4 --lr 1e30 --schedule constant --warmup 0")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("training diverged in step", done.stderr)
+        self.assertIn("--lr", done.stderr)
+        saved = [name for name, digest in self.digests("out").items() if before.get(name) != digest]
+        for name in saved:
+            if name.endswith(".safetensors"):
+                tensors = safetensors.torch.load_file(self.folder / "out" / name)
+                self.assertTrue(all(tensor.isfinite().all() for tensor in tensors.values()), name)
 
     # Fails if a log file on a full disk ends the run.
     def test_full_disk_of_logs(self):

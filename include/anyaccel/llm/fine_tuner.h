@@ -167,8 +167,9 @@ class ANYACCEL_API FineTuner {
 
   const FineTuneInfo& info() const;
   /// Train, evaluate and save. If `stop` requests a stop, finish the current step, save a
-  /// checkpoint and return an `interrupted` result. Throws `io` if saving fails; an older
-  /// checkpoint in `out` then remains intact.
+  /// checkpoint and return an `interrupted` result. Throws `io` if saving fails, and
+  /// `invalid_state` if a loss or gradient norm is not finite; an older checkpoint in `out` then
+  /// remains intact.
   FineTuneResult run(const FineTuneObserver& observer = {}, StopCondition stop = {});
 
   /// Return whether a folder contains a run that FineTuner can resume, rather than one of Trainer.

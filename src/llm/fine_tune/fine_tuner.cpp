@@ -245,6 +245,19 @@ struct FineTuner::Impl {
     return out;
   }
 
+  /// Throws before the weights, which are not finite either, replace a checkpoint. All ranks have
+  /// the same loss and the same norm.
+  void check_finite(double loss, double norm, double lr) const {
+    if (std::isfinite(loss) && std::isfinite(norm)) return;
+    throw Error(ErrorCode::invalid_state, "train",
+                {.what = "training diverged in step " + std::to_string(progress.step) +
+                         "; earlier checkpoints are unchanged",
+                 .got = "loss " + std::to_string(loss) + ", gradient norm " + std::to_string(norm) +
+                        " with learning rate " + std::to_string(lr),
+                 .want = "finite numbers",
+                 .hint = "start again with a lower --lr or a longer --warmup"});
+  }
+
   /// Mean loss of the validation rows. Every rank computes some of them.
   double validation_loss() {
     const c10::AutoGradMode no_gradient(false);
@@ -388,6 +401,7 @@ FineTuneResult FineTuner::run(const FineTuneObserver& observer, StopCondition st
                         .seconds = progress.seconds,
                         .seconds_left = left});
     }
+    run.check_finite(news.loss, outcome.norm, lr);
     result.interrupted = news.stop || (run.ranks.size() == 1 && stop.stop_requested());
     if (result.interrupted) break;
     if (*options.eval_every > 0 && progress.step % *options.eval_every == 0)
