@@ -219,15 +219,15 @@ class FineTune(FineTuneCase):
         data = self.chats()
         self.losses(self.tune("out", f"--data {data} --steps 3"))
         before = self.digests("out")
-        done = self.tune("out", f"--data {data} --steps 9 --save-every 1 --seed 4 --lr 1e30 --schedule constant --warmup 0")
+        weights = self.model_folder / "model.safetensors"
+        tensors = safetensors.torch.load_file(weights)
+        tensors["model.norm.weight"][0] = math.nan
+        safetensors.torch.save_file(tensors, weights, {"format": "pt"})
+        done = self.tune("out", f"--data {data} --steps 9 --save-every 1")
         self.assertEqual(done.returncode, 1)
-        self.assertIn("training diverged in step", done.stderr)
+        self.assertIn("training diverged in step 1", done.stderr)
         self.assertIn("--lr", done.stderr)
-        saved = [name for name, digest in self.digests("out").items() if before.get(name) != digest]
-        for name in saved:
-            if name.endswith(".safetensors"):
-                tensors = safetensors.torch.load_file(self.folder / "out" / name)
-                self.assertTrue(all(tensor.isfinite().all() for tensor in tensors.values()), name)
+        self.assertEqual(self.digests("out"), before)
 
     # Fails if a log file on a full disk ends the run.
     def test_full_disk_of_logs(self):
