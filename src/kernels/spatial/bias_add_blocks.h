@@ -2,6 +2,8 @@
 // the tests run it. Independent of torch and CUDA.
 #pragma once
 
+#include <initializer_list>
+
 #include "kernels/optimizer/multi_tensor.h"
 
 namespace anyaccel::ops {
