@@ -3,6 +3,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <initializer_list>
 
 #if defined(__aarch64__) && defined(__linux__)
 #include <sys/auxv.h>
