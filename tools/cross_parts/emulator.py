@@ -56,7 +56,7 @@ def registration(interpreter):
 def prepare(folder, count):
     """Write each processor's sysroot and programs.
 
-    roots/NAME has links to `root`, and the files that describe the processor. bin/NAME runs a
+    roots/NAME has links to `sysroot`, and the files that describe the processor. bin/NAME runs a
     program. bin/NAME.interpreter is for the kernel. bin/emulate runs a program on the default
     processor, for CMake.
 
@@ -71,7 +71,7 @@ def prepare(folder, count):
         root.mkdir(parents=True, exist_ok=True)
         for name in ("lib", "usr"):
             if not (root / name).is_symlink():
-                (root / name).symlink_to(folder / "root" / name)
+                (root / name).symlink_to(folder / "sysroot" / name)
         write_program(folder / "bin" / processor.name, script(processor, folder))
         done = subprocess.run([folder / "bin" / processor.name, report], capture_output=True, text=True)
         if done.returncode:
@@ -89,7 +89,7 @@ def prepare(folder, count):
             (cpu / "regs/identification").mkdir(parents=True, exist_ok=True)
             (cpu / "regs/identification/midr_el1").write_text(f"{processors.midr(processor):#018x}\n")
             if not (cpu / "cache").is_symlink():
-                (cpu / "cache").symlink_to(folder / f"root/sys/devices/system/cpu/cpu{number}/cache")
+                (cpu / "cache").symlink_to(folder / f"sysroot/sys/devices/system/cpu/cpu{number}/cache")
     write_program(folder / "bin/emulate", f'#!/bin/sh\nexec {shlex.quote(str(folder / "bin"))}/{processors.DEFAULT} "$@"\n')
     return problems
 
