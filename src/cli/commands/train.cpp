@@ -19,6 +19,7 @@
 #include "cli/commands/commands.h"
 #include "cli/commands/train/duration.h"
 #include "cli/commands/train/fine_tune.h"
+#include "cli/commands/train/summary.h"
 
 namespace anyaccel::cli {
 
@@ -128,14 +129,7 @@ void print_json_result(const TrainResult& r, const TrainInfo& info) {
 
 void print_result(const TrainResult& r, const TrainInfo& info) {
   const std::string out = info.options.out.string();
-  if (r.losses.empty())
-    std::printf("nothing to do: the run was already complete after %lld steps\n",
-                static_cast<long long>(r.steps));
-  else
-    std::printf(
-        "trained %lld steps in %s, %.0f tokens/s, final training loss %.3f nats per token\n",
-        static_cast<long long>(r.steps), duration(r.seconds).c_str(), r.tokens_per_second,
-        r.final_loss);
+  print_training_summary(r);
   if (r.held_out_loss && r.unigram_entropy && r.ngram_loss) {
     std::printf(
         "held-out loss %.3f nats per byte; unigram entropy %.3f (ratio %.2f); order-3 n-gram "
@@ -143,8 +137,7 @@ void print_result(const TrainResult& r, const TrainInfo& info) {
         *r.held_out_loss, *r.unigram_entropy, *r.held_out_loss / *r.unigram_entropy, *r.ngram_loss);
   }
   std::printf("checkpoint in %s\n", out.c_str());
-  if (r.interrupted)
-    std::printf("interrupted; continue with: anyaccel train --resume --out %s\n", out.c_str());
+  if (r.interrupted) print_resume_command(out);
 }
 
 /// Options that determine a training run. --resume takes their values from the saved run. If such

@@ -11,6 +11,7 @@
 #include "base/untrusted_text.h"
 #include "cli/commands/train/append.h"
 #include "cli/commands/train/duration.h"
+#include "cli/commands/train/summary.h"
 #include "cli/commands/train/tensorboard.h"
 
 namespace anyaccel::cli {
@@ -127,21 +128,13 @@ void print_result(const llm::FineTuneResult& r, const llm::FineTuneInfo& info, b
                 {"out", out}});
     return;
   }
-  if (r.losses.empty())
-    std::printf("nothing to do: the run was already complete after %lld steps\n",
-                static_cast<long long>(r.steps));
-  else
-    std::printf(
-        "trained %lld steps in %s, %.0f tokens/s, final training loss %.3f nats per token\n",
-        static_cast<long long>(r.steps), duration(r.seconds).c_str(), r.tokens_per_second,
-        r.final_loss);
+  print_training_summary(r);
   if (r.validation_loss) std::printf("validation loss %.3f nats per token\n", *r.validation_loss);
   if (r.best_validation_loss)
     std::printf("best validation loss %.3f after step %lld, in %s/best\n", *r.best_validation_loss,
                 static_cast<long long>(r.best_step), out.c_str());
   std::printf("%s in %s\n", info.options.adapter ? "adapter" : "model", out.c_str());
-  if (r.interrupted)
-    std::printf("interrupted; continue with: anyaccel train --resume --out %s\n", out.c_str());
+  if (r.interrupted) print_resume_command(out);
 }
 
 struct FineTuneReport::Impl {
