@@ -4,6 +4,10 @@
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "anyaccel/error.h"
 
 namespace anyaccel::llm {
 
@@ -52,6 +56,25 @@ std::int64_t learned_tokens(const ExampleStore& store, const Rows& rows,
       sum += store.learned_in(part.example, part.begin + 1, part.length - 1);
   }
   return sum;
+}
+
+std::uint64_t step_seed(std::uint64_t seed, std::int64_t step, int rank) {
+  std::uint64_t z = seed + 0x9e3779b97f4a7c15ULL * (static_cast<std::uint64_t>(step) + 1) +
+                    0xbf58476d1ce4e5b9ULL * static_cast<std::uint64_t>(rank);
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
+  return z ^ (z >> 31);
+}
+
+void check_finite(double loss, double norm, double lr, std::int64_t step) {
+  if (std::isfinite(loss) && std::isfinite(norm)) return;
+  throw Error(ErrorCode::invalid_state, "train",
+              {.what = "training diverged in step " + std::to_string(step) +
+                       "; earlier checkpoints are unchanged",
+               .got = "loss " + std::to_string(loss) + ", gradient norm " + std::to_string(norm) +
+                      " with learning rate " + std::to_string(lr),
+               .want = "finite numbers",
+               .hint = "start again with a lower --lr or a longer --warmup"});
 }
 
 }  // namespace anyaccel::llm

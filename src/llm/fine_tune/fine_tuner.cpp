@@ -4,14 +4,12 @@
 #include <c10/core/GradMode.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <numeric>
 
 #include "anyaccel/accelerator.h"
 #include "anyaccel/data_parallel.h"
 #include "anyaccel/error.h"
-#include "base/file_group.h"
 #include "base/log.h"
 #include "llm/data/examples.h"
 #include "llm/fine_tune/batch.h"
@@ -19,6 +17,7 @@
 #include "llm/fine_tune/options.h"
 #include "llm/fine_tune/run_files.h"
 #include "llm/fine_tune/start.h"
+#include "llm/support/clock.h"
 #include "llm/train/ranks.h"
 #include "llm/train/schedule.h"
 #include "llm/train/state.h"
@@ -28,21 +27,6 @@ namespace anyaccel::llm {
 namespace {
 
 namespace fs = std::filesystem;
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
-
-/// Returns the seed of the device's random numbers in a step. Seeding each step makes its dropout
-/// masks independent of earlier steps, so that a resumed run repeats them.
-std::uint64_t step_seed(std::uint64_t seed, std::int64_t step, int rank) {
-  std::uint64_t z = seed + 0x9e3779b97f4a7c15ULL * (static_cast<std::uint64_t>(step) + 1) +
-                    0xbf58476d1ce4e5b9ULL * static_cast<std::uint64_t>(rank);
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
-  return z ^ (z >> 31);
-}
 
 /// Returns whether a folder contains a fine-tuning run. Other files in a folder are not ours to
 /// remove.
@@ -245,19 +229,6 @@ struct FineTuner::Impl {
     return out;
   }
 
-  /// Throws before the weights, which are not finite either, replace a checkpoint. All ranks have
-  /// the same loss and the same norm.
-  void check_finite(double loss, double norm, double lr) const {
-    if (std::isfinite(loss) && std::isfinite(norm)) return;
-    throw Error(ErrorCode::invalid_state, "train",
-                {.what = "training diverged in step " + std::to_string(progress.step) +
-                         "; earlier checkpoints are unchanged",
-                 .got = "loss " + std::to_string(loss) + ", gradient norm " + std::to_string(norm) +
-                        " with learning rate " + std::to_string(lr),
-                 .want = "finite numbers",
-                 .hint = "start again with a lower --lr or a longer --warmup"});
-  }
-
   /// Mean loss of the validation rows. Every rank computes some of them.
   double validation_loss() {
     const c10::AutoGradMode no_gradient(false);
@@ -349,14 +320,6 @@ FineTuner::~FineTuner() = default;
 
 const FineTuneInfo& FineTuner::info() const { return impl_->info; }
 
-bool FineTuner::can_resume(const fs::path& folder) {
-  finish_file_group(folder);  // the first save may have been interrupted
-  const fs::path path = folder / "trainer_state.json";
-  if (!fs::exists(path)) return false;
-  const Json json = read_json_object(path);
-  return json.contains("kind") && json["kind"] == "fine_tune";
-}
-
 FineTuneResult FineTuner::run(const FineTuneObserver& observer, StopCondition stop) {
   Impl& run = *impl_;
   FineTuneProgress& progress = run.progress;
@@ -401,7 +364,7 @@ FineTuneResult FineTuner::run(const FineTuneObserver& observer, StopCondition st
                         .seconds = progress.seconds,
                         .seconds_left = left});
     }
-    run.check_finite(news.loss, outcome.norm, lr);
+    check_finite(news.loss, outcome.norm, lr, progress.step);
     result.interrupted = news.stop || (run.ranks.size() == 1 && stop.stop_requested());
     if (result.interrupted) break;
     if (*options.eval_every > 0 && progress.step % *options.eval_every == 0)

@@ -5,9 +5,9 @@
 #include <c10/core/GradMode.h>
 
 #include <algorithm>
-#include <chrono>
 
 #include "anyaccel/accelerator.h"
+#include "llm/support/clock.h"
 #include "llm/support/compute_device.h"
 
 namespace anyaccel::llm {
@@ -49,7 +49,6 @@ TrainingFlops training_flops(const ModelConfig& config, std::int64_t trained_ada
 }
 
 double measured_peak_flops(c10::ScalarType dtype) {
-  using Clock = std::chrono::steady_clock;
   // Seconds. Long enough that launch times and the clock's resolution do not matter.
   constexpr double kEnough = 0.03;
   const c10::AutoGradMode no_gradient(false);
@@ -65,7 +64,7 @@ double measured_peak_flops(c10::ScalarType dtype) {
       const auto begin = Clock::now();
       const at::Tensor c = at::mm(a, b);
       accelerator.synchronize();
-      const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+      const double seconds = seconds_since(begin);
       if (i > 0) fastest = fastest == 0 ? seconds : std::min(fastest, seconds);
     }
     const auto n = static_cast<double>(size);

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "anyaccel/error.h"
+#include "anyaccel/llm/fine_tuner.h"
 #include "anyaccel/llm/lora.h"
 #include "base/file_group.h"
 #include "base/untrusted_text.h"
@@ -188,6 +189,14 @@ void load_state(const fs::path& folder, const FineTuneOptions& options,
   moments.lr = like.lr;
   optimizer.load_state(moments);
   trained.publish();
+}
+
+bool FineTuner::can_resume(const fs::path& folder) {
+  finish_file_group(folder);  // the first save may have been interrupted
+  const fs::path path = folder / "trainer_state.json";
+  if (!fs::exists(path)) return false;
+  const Json json = read_json_object(path);
+  return json.contains("kind") && json["kind"] == "fine_tune";
 }
 
 }  // namespace anyaccel::llm

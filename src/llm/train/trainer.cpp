@@ -3,7 +3,6 @@
 #include <ATen/ops/tensor.h>
 
 #include <algorithm>
-#include <chrono>
 #include <numeric>
 #include <span>
 
@@ -11,6 +10,7 @@
 #include "anyaccel/data_parallel.h"
 #include "base/log.h"
 #include "llm/data/corpus.h"
+#include "llm/support/clock.h"
 #include "llm/train/bigram_start.h"
 #include "llm/train/evaluate.h"
 #include "llm/train/options.h"
@@ -30,12 +30,6 @@ constexpr double kMinutes = 1.0;
 /// Maximum ratio of the actual to the requested training time, for slow machines that need longer
 /// to reach TrainOptions::min_steps.
 constexpr double kPatience = 3.0;
-
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
 
 /// With --resume, all options that affect the result come from the checkpoint. Only the training
 /// time may be changed.
