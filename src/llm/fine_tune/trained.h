@@ -27,12 +27,12 @@ class TrainedParameters {
   const std::vector<at::Tensor>& masters() const noexcept { return masters_; }
   /// For each parameter, whether weight decay applies: to matrices, not to norms and biases.
   std::vector<bool> decays() const;
-  /// Returns whether there are copies.
+  /// Returns whether the masters are float32 copies of the parameters.
   bool copied() const noexcept { return copied_; }
 
   /// Adds each gradient to that of its master as soon as the backward pass has computed it, and
-  /// frees it. Without this call, collect() does so after the backward pass. No-op if there
-  /// are no copies.
+  /// frees it. Without this call, collect() does so after the backward pass. No-op if the
+  /// masters are the parameters themselves.
   void collect_early();
   /// Moves the parameters' gradients to the masters.
   void collect();

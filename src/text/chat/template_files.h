@@ -22,7 +22,7 @@ struct TemplateFiles {
 std::optional<TemplateFiles> read_template(const std::filesystem::path& folder);
 
 /// Returns the text of a special token that the tokenizer's files in a folder define, such as
-/// "eos_token". Empty if there is none. Throws `corrupt` or `io`.
+/// "eos_token", or an empty string if they do not define it. Throws `corrupt` or `io`.
 ANYACCEL_API std::string special_token(const std::filesystem::path& folder,
                                        const std::string& name);
 

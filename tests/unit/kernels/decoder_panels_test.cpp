@@ -167,8 +167,8 @@ TEST(InferencePanels, Transposed) {
 }
 
 #if defined(__aarch64__)
-// Fails if panels of bfloat16 elements are no longer used on processors that can multiply them. The
-// tests above would then multiply only floats.
+// Fails if processors with bfloat16 products use panels of floats. The tests above would then not
+// cover panels of bfloat16 elements.
 TEST(InferencePanels, Bf16OnAarch64) {
   if (!anyaccel::ops::has_isa(Isa::neon_bf16))
     GTEST_SKIP() << "this CPU does not support neon_bf16";
