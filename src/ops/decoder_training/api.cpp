@@ -10,6 +10,7 @@
 #include <ATen/ops/silu.h>
 
 #include <cmath>
+#include <cstdlib>
 
 #include "anyaccel/ops/call.h"
 #include "anyaccel/ops/training.h"
@@ -46,7 +47,18 @@ bool same_kind(const Tensor& a, const Tensor& b) {
   return a.scalar_type() == b.scalar_type() && a.device() == b.device();
 }
 
+/// Reads ANYACCEL_TRAINING. Throws `invalid_argument` unless it is `auto` or `plain`.
+bool is_plain() {
+  const char* const value = std::getenv("ANYACCEL_TRAINING");
+  const std::string name = value && *value ? value : "auto";
+  if (name != "auto" && name != "plain")
+    throw Error(ErrorCode::invalid_argument, "ANYACCEL_TRAINING",
+                {.what = "unknown value", .got = name, .want = "auto or plain"});
+  return name == "plain";
+}
+
 bool loads() {
+  if (is_plain()) return false;
   try {
     if (!has_op(builder)) return false;
     load_op<Norm>(builder, "training_rms_norm");
