@@ -12,6 +12,7 @@
 #include <string>
 
 #include "anyaccel/error.h"
+#include "base/fnv1a.h"
 #include "comm/buckets.h"
 
 namespace anyaccel::comm {
@@ -65,9 +66,9 @@ void check_parameters(const std::vector<at::Tensor>& parameters) {
 /// Returns a hash of everything that must be the same on all ranks.
 std::int64_t fingerprint(const std::vector<at::Tensor>& parameters, std::int64_t first,
                          std::int64_t most) {
-  std::uint64_t mixed = 0xcbf29ce484222325ULL;
+  std::uint64_t mixed = kFnv1aStart;
   const auto add = [&](std::int64_t value) {
-    mixed = (mixed ^ static_cast<std::uint64_t>(value)) * 0x100000001b3ULL;
+    mixed = fnv1a(mixed, static_cast<std::uint64_t>(value));
   };
   add(first);
   add(most);

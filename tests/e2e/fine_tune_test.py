@@ -332,7 +332,8 @@ class FineTune(FineTuneCase):
         self.assertIn("--lora requires --model", done.stderr)
         self.assertEqual(done.returncode, 2)
 
-    # Fails if a resumed run accepts options that change its results, or changed data.
+    # Fails if a resumed run accepts options that change its results, or a changed
+    # model or changed data.
     def test_resume_rejects_changes(self):
         make_model(self.model_folder)
         data = self.chats()
@@ -346,6 +347,13 @@ class FineTune(FineTuneCase):
         self.assertIn("data differ", shell(resume).stderr)
         self.chats()
         self.assertEqual(len(self.losses(shell(resume + "--lora --lora-r 4"))), 1)
+        weights = self.model_folder / "model.safetensors"
+        tensors = safetensors.torch.load_file(weights)
+        tensors["model.layers.1.mlp.down_proj.weight"] *= 1.01
+        safetensors.torch.save_file(tensors, weights, {"format": "pt"})
+        done = shell(resume.replace("--steps 3", "--steps 4"))
+        self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
+        self.assertIn("the weights of the model differ from those of the saved run", done.stderr)
 
     # Fails if the ranks of a job train on different data than a single rank, or have different
     # weights.

@@ -8,6 +8,7 @@
 
 #include "anyaccel/error.h"
 #include "base/file.h"
+#include "base/fnv1a.h"
 #include "llm/data/files.h"
 
 namespace anyaccel::llm {
@@ -34,10 +35,9 @@ bool is_generated(const fs::path& path, const std::string& text) {
          says("@generated") || says("enerated by");
 }
 
+/// Extends a hash by a document and its end.
 std::uint64_t extend(std::uint64_t hash, const std::string& text) {
-  for (const char c : text)
-    hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ULL;  // FNV-1a
-  return hash * 0x100000001b3ULL;
+  return fnv1a(fnv1a(hash, text), std::uint64_t{0});
 }
 
 /// Splits documents into about `pieces` parts of equal size, at the ends of lines where possible.
@@ -69,7 +69,7 @@ Corpus make_corpus(std::vector<std::string> documents, std::int64_t context,
                    const std::vector<bool>& left_out = {}) {
   Corpus corpus;
   std::size_t total = 0;
-  corpus.fingerprint = 0xcbf29ce484222325ULL;
+  corpus.fingerprint = kFnv1aStart;
   const auto used = [&](std::size_t i) { return left_out.empty() || !left_out[i]; };
   for (std::size_t i = 0; i < documents.size(); ++i) {
     if (!used(i)) continue;

@@ -26,9 +26,7 @@ std::pair<std::uint32_t, std::uint32_t> append_ids(std::vector<std::vector<T>>& 
 
 ExampleStore::ExampleStore(std::int64_t vocab_size) : wide_(vocab_size > 65536) {}
 
-std::uint64_t ExampleStore::mix(std::uint64_t value) noexcept {
-  return fingerprint_ = (fingerprint_ ^ value) * 0x100000001b3ULL;  // FNV-1a over 64-bit words
-}
+void ExampleStore::mix(std::uint64_t value) noexcept { fingerprint_ = fnv1a(fingerprint_, value); }
 
 void ExampleStore::add(std::span<const std::int64_t> ids, std::span<const TokenSpan> learned) {
   const auto length = static_cast<std::uint32_t>(ids.size());

@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/fnv1a.h"
+
 namespace anyaccel::llm {
 
 /// A range of tokens of an example.
@@ -51,7 +53,7 @@ class ExampleStore {
     std::uint64_t first_span;
   };
   std::span<const TokenSpan> spans(std::size_t example) const;
-  std::uint64_t mix(std::uint64_t value) noexcept;
+  void mix(std::uint64_t value) noexcept;
 
   bool wide_;  ///< four bytes per token
   /// Blocks of tokens. An example lies in one block.
@@ -60,7 +62,7 @@ class ExampleStore {
   std::vector<Example> examples_;
   std::vector<TokenSpan> spans_;
   std::int64_t tokens_ = 0, learned_ = 0;
-  std::uint64_t fingerprint_ = 0xcbf29ce484222325ULL;
+  std::uint64_t fingerprint_ = kFnv1aStart;
 };
 
 }  // namespace anyaccel::llm

@@ -58,6 +58,7 @@ struct FineTuner::Impl {
     }
     read_data();
     model = starting_model(options);
+    if (options.adapter) check_base_weights(model, options, progress);
     trained.emplace(model);
     optimizer.emplace(trained->masters(),
                       AdamWOptions{.lr = *options.lr,
@@ -365,7 +366,9 @@ FineTuneResult FineTuner::run(const FineTuneObserver& observer, StopCondition st
                         .seconds_left = left});
     }
     check_finite(news.loss, outcome.norm, lr, progress.step);
-    result.interrupted = news.stop || (run.ranks.size() == 1 && stop.stop_requested());
+    // After the last step, there is nothing left to interrupt.
+    result.interrupted =
+        progress.step < steps && (news.stop || (run.ranks.size() == 1 && stop.stop_requested()));
     if (result.interrupted) break;
     if (*options.eval_every > 0 && progress.step % *options.eval_every == 0)
       run.evaluate(result, observer);

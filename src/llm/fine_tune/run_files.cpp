@@ -95,7 +95,8 @@ void RunFiles::save(const CausalLM& model, const TrainedParameters& trained, con
   tensors.emplace_back("step", moments.step);
   write_safetensors(files.add("training_state.safetensors"), tensors,
                     {{"format", "pt"}, {"step", step}});
-  Json best;
+  Json best, base;
+  if (progress.base_fingerprint) base = *progress.base_fingerprint;
   if (std::isfinite(progress.best_loss))
     best = {{"loss", progress.best_loss}, {"step", progress.best_step}};
   const Json json = {{"version", 1},
@@ -103,6 +104,7 @@ void RunFiles::save(const CausalLM& model, const TrainedParameters& trained, con
                      {"step", progress.step},
                      {"seconds", progress.seconds},
                      {"data_fingerprint", progress.fingerprint},
+                     {"base_fingerprint", base},
                      {"best", best},
                      {"options", options_json(options)}};
   files.add("trainer_state.json")
@@ -154,6 +156,10 @@ FineTuneOptions read_run(const fs::path& folder, FineTuneProgress& progress) {
   if (!json.contains("data_fingerprint") || !json["data_fingerprint"].is_number_unsigned())
     corrupt(path.string() + " lacks the data fingerprint");
   progress.fingerprint = json["data_fingerprint"].get<std::uint64_t>();
+  if (const auto base = json.find("base_fingerprint"); base != json.end() && !base->is_null()) {
+    if (!base->is_number_unsigned()) corrupt(path.string() + ": base_fingerprint is not a number");
+    progress.base_fingerprint = base->get<std::uint64_t>();
+  }
   if (const Json* best = in.object("best")) {
     const JsonReader part(*best, path.string() + ", best");
     progress.best_step = part.required_integer("step", 0, kMaxStep);

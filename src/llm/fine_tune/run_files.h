@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <limits>
+#include <optional>
 #include <string>
 
 #include "anyaccel/llm/adamw.h"
@@ -18,6 +19,8 @@ struct FineTuneProgress {
   std::int64_t step = 0;
   double seconds = 0;             ///< training time, including earlier parts of the run
   std::uint64_t fingerprint = 0;  ///< hash of the training data's tokens
+  /// Hash of the weights below an adapter; empty: not known.
+  std::optional<std::uint64_t> base_fingerprint;
   double best_loss = std::numeric_limits<double>::infinity();  ///< lowest validation loss
   std::int64_t best_step = 0;
 };

@@ -1,12 +1,17 @@
 #include "llm/fine_tune/start.h"
 
+#include <algorithm>
+
 #include "anyaccel/accelerator.h"
 #include "anyaccel/dtype.h"
 #include "anyaccel/error.h"
 #include "anyaccel/llm/lora.h"
 #include "base/file_group.h"
+#include "base/fnv1a.h"
 #include "base/untrusted_text.h"
+#include "llm/causal/state.h"
 #include "llm/fine_tune/options.h"
+#include "llm/model/weights.h"
 
 namespace anyaccel::llm {
 
@@ -27,6 +32,22 @@ std::string unreadable_weights(const fs::path& folder) {
     if (fs::exists(folder / name)) return name;
   }
   return {};
+}
+
+/// Hashes some elements of each of the model's weights, without adapters. Training changes nearly
+/// all elements, so a model that was trained or replaced has a different hash.
+std::uint64_t weights_fingerprint(const CausalLM& model) {
+  constexpr std::int64_t kElements = 64;
+  std::uint64_t hash = kFnv1aStart;
+  each_parameter(model->state().model->weights, [&](const std::string& name, at::Tensor& tensor) {
+    const at::Tensor flat = tensor.detach().reshape({-1});
+    const std::int64_t count = std::min(kElements, flat.numel());
+    const at::Tensor host =
+        flat.narrow(0, (flat.numel() - count) / 2, count).cpu();  // from the middle
+    hash = fnv1a(fnv1a(hash, name), std::uint64_t{0});
+    hash = fnv1a(hash, {static_cast<const char*>(host.const_data_ptr()), host.nbytes()});
+  });
+  return hash;
 }
 
 }  // namespace
@@ -81,6 +102,19 @@ CausalLM starting_model(const FineTuneOptions& o) {
   if (o.gradient_checkpointing) model->gradient_checkpointing(true);
   model->train();
   return model;
+}
+
+void check_base_weights(const CausalLM& model, const FineTuneOptions& options,
+                        FineTuneProgress& progress) {
+  const std::uint64_t fingerprint = weights_fingerprint(model);
+  if (progress.base_fingerprint && *progress.base_fingerprint != fingerprint) {
+    throw Error(ErrorCode::invalid_argument, "resume",
+                {.what = "the weights of the model differ from those of the saved run",
+                 .got = quoted_text(options.model.string()),
+                 .want = "the model with which the adapter was trained",
+                 .hint = "restore the model, or start over without --resume"});
+  }
+  progress.base_fingerprint = fingerprint;
 }
 
 void check_dtype(c10::ScalarType dtype) {

@@ -13,6 +13,7 @@
 #include "anyaccel/error.h"
 #include "base/env.h"
 #include "base/file.h"
+#include "base/fnv1a.h"
 #include "base/log.h"
 #include "base/trusted_path.h"
 #include "llm/checkpoint/safetensors.h"
@@ -99,10 +100,9 @@ std::string identity(const fs::path& folder, const LoadOptions& options, const P
   return text;
 }
 
-/// FNV-1a hash. Collisions are harmless, because load() compares the complete text.
+/// Returns a hash. Collisions are harmless, because load() compares the complete text.
 std::string short_name(const std::string& text) {
-  std::uint64_t hash = 0xcbf29ce484222325U;
-  for (const char each : text) hash = (hash ^ static_cast<unsigned char>(each)) * 0x100000001b3U;
+  const std::uint64_t hash = fnv1a(kFnv1aStart, text);
   char digits[17];
   std::snprintf(digits, sizeof digits, "%016llx", static_cast<unsigned long long>(hash));
   return digits;

@@ -8,6 +8,7 @@
 
 #include "anyaccel/error.h"
 #include "base/env.h"
+#include "base/fnv1a.h"
 
 namespace anyaccel::llm {
 
@@ -77,11 +78,10 @@ void Ranks::check_same_data(std::uint64_t fingerprint, const std::string& source
 bool Ranks::all_have(const std::vector<at::Tensor>& tensors) {
   if (!group_) return true;
   const c10::AutoGradMode no_gradient(false);
-  std::uint64_t digest = 0xcbf29ce484222325ULL;  // FNV-1a over the bytes
+  std::uint64_t digest = kFnv1aStart;
   for (const auto& tensor : tensors) {
     const auto host = tensor.detach().to(at::kCPU).contiguous();
-    const auto* bytes = static_cast<const unsigned char*>(host.const_data_ptr());
-    for (std::size_t i = 0; i < host.nbytes(); ++i) digest = (digest ^ bytes[i]) * 0x100000001b3ULL;
+    digest = fnv1a(digest, {static_cast<const char*>(host.const_data_ptr()), host.nbytes()});
   }
   // The maximum of the complements is the complement of the minimum. All digests are equal if the
   // maximum and the minimum are equal.

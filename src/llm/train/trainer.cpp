@@ -349,7 +349,9 @@ TrainResult Trainer::run(const std::function<void(const TrainStep&)>& on_step, S
       report.seconds_left = run.seconds_left(smoothed / tokens);
       on_step(report);
     }
-    result.interrupted = news.stop || (run.ranks.size() == 1 && stop.stop_requested());
+    // After the last step, there is nothing left to interrupt.
+    result.interrupted = run.share(progress.seconds) < 1.0 &&
+                         (news.stop || (run.ranks.size() == 1 && stop.stop_requested()));
     if (result.interrupted) break;
     if (options.save_every > 0 && progress.step % options.save_every == 0) run.save();
   }
