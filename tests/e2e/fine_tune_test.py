@@ -13,6 +13,7 @@ import unittest
 from fine_tune_case import FineTuneCase, conversations, make_model, shuffled
 from shell import BIN, libtorch_accelerator, shell
 
+import numpy
 import safetensors.torch
 import torch
 import transformers
@@ -102,7 +103,8 @@ class FineTune(FineTuneCase):
                 self.assertLess(got[-1], got[0])
                 transformers.AutoModelForCausalLM.from_pretrained(self.folder / "out")
 
-    # Fails if LoRA trains different tensors than PEFT, or if PEFT cannot load the folder.
+    # Fails if LoRA trains different tensors than PEFT, if PEFT cannot load the folder, or if
+    # generation with the adapter computes other logits than PEFT.
     @unittest.skipIf(peft is None, "peft is not installed")
     def test_lora_matches_peft(self):
         make_model(self.model_folder)
@@ -123,6 +125,27 @@ class FineTune(FineTuneCase):
         torch.testing.assert_close(saved.eval()(ids).logits, theirs.eval()(ids).logits, rtol=2e-2, atol=2e-2)
         self.assertEqual(got[-1]["trained_parameters"], sum(p.numel() for p in theirs.parameters() if p.requires_grad))
         self.assertFalse((self.folder / "out/model.safetensors").exists())
+        self.check_generation(saved.eval())
+
+    def check_generation(self, theirs):
+        """Compare `anyaccel generate` with the adapter in out with PEFT's model."""
+        out, base = self.folder / "out", self.model_folder
+        want = theirs(torch.tensor([[4, 5, 6, 7]])).logits[0]
+        command = f"anyaccel generate --prompt-ids '4 5 6 7' --logits-out {self.folder}/logits.npy"
+        for options, tolerance in ((f"--model {base} --adapter {out}", 1e-4), (f"--model {out}", 1e-4),
+                                   (f"--model {out} --quantize int8", 0.1)):
+            done = shell(f"{command} {options}")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            got = torch.from_numpy(numpy.load(self.folder / "logits.npy")).reshape(want.shape)
+            self.assertLess((got - want).abs().max(), tolerance * want.abs().max(), options)
+        done = shell(f"printf 'a map\n/exit\n' | anyaccel chat --model {out} -n 4 --greedy")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("do not work with an adapter", shell(f"{command} --model {out} --tensor-parallel 2").stderr)
+        base.rename(self.folder / "moved")
+        done = shell(f"{command} --model {out}")
+        self.assertEqual((done.returncode, done.stdout), (1, ""), done.stderr)
+        self.assertIn("pass --model BASE_MODEL --adapter", done.stderr)
+        self.assertEqual(shell(f"{command} --model {self.folder}/moved --adapter {out}").returncode, 0)
 
     # Fails if files of a model that no fine-tuning run wrote are removed from the folder of an
     # adapter, or if those of an earlier run are not.

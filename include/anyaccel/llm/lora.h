@@ -65,6 +65,10 @@ ANYACCEL_API void save_adapter(const CausalLM& model, const std::filesystem::pat
 ANYACCEL_API void load_adapter(CausalLM& model, const std::filesystem::path& folder,
                                bool trainable = true);
 
+/// Return base_model_name_or_path of an adapter's folder, or an empty string if it is missing.
+/// Throws `not_found` without adapter_config.json, and `corrupt` if the file is invalid.
+ANYACCEL_API std::string adapter_base_model(const std::filesystem::path& folder);
+
 /// Add the adapter to the weights, so that forward() and generate() are as fast as without one. A
 /// quantized matrix is quantized again in the same format, which rounds the sum. No-op if the
 /// adapter is already merged. Throws `invalid_state` if the model has no adapter.

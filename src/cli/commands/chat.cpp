@@ -10,6 +10,7 @@
 #include "anyaccel/accelerator.h"
 #include "anyaccel/llm/chat.h"
 #include "anyaccel/llm/stop_signal.h"
+#include "cli/commands/adapter.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/generation_options.h"
 #include "cli/commands/input_lines.h"
@@ -59,7 +60,7 @@ class Conversation {
         options_(ready_options(arguments.options)),
         template_(load_template(arguments.options.model)),
         tokenizer_(llm::Tokenizer::load(arguments.options.model)),
-        model_(llm::Model::load(arguments.options.model, load_options(arguments.options))),
+        model_(load_with_adapter(arguments.options)),
         generator_(model_, &tokenizer_) {
     options_.speculation = ready_speculation(arguments.speculation, model_, &tokenizer_);
     reset();
@@ -99,7 +100,8 @@ class Conversation {
   std::vector<llm::Message> messages_;
 };
 
-void run_chat(const ChatArguments& arguments, Context& context) {
+void run_chat(ChatArguments& arguments, Context& context) {
+  find_base_model(arguments.options);
   if (!arguments.render.empty()) return render_lines(arguments);
   Conversation conversation(arguments);
   const bool terminal = ::isatty(STDIN_FILENO) == 1;

@@ -9,6 +9,7 @@
 #include "anyaccel/llm/generate.h"
 #include "anyaccel/llm/npy.h"
 #include "anyaccel/llm/stop_signal.h"
+#include "cli/commands/adapter.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/generate/parallel.h"
 #include "cli/commands/generate/prompts.h"
@@ -125,7 +126,21 @@ void run_many(const Run& run, Context& context) {
   if (failed && context.exit_code == 0) context.exit_code = 1;
 }
 
+/// Throws `invalid_argument` for options that cannot be combined with an adapter.
+void check_adapter(const Arguments& arguments) {
+  const ParallelOptions& parallel = arguments.parallel;
+  if (arguments.options.adapter.empty() ||
+      (parallel.ranks.empty() && !parallel.plan && !parallel.self_check))
+    return;
+  throw Error(ErrorCode::invalid_argument, "generate",
+              {.what = "--tensor-parallel, --plan and --self-check do not work with an adapter",
+               .hint = "merge the adapter into a copy of the model first (merge_adapter() and "
+                       "save_pretrained() in C++, merge_and_unload() of PEFT in Python)"});
+}
+
 void run(Arguments& arguments, Context& context) {
+  find_base_model(arguments.options);
+  check_adapter(arguments);
   const std::string& folder = arguments.options.model;
   if (arguments.parallel.plan) {
     return print_plan(folder, load_options(arguments.options), arguments.parallel, arguments.json);
@@ -133,7 +148,10 @@ void run(Arguments& arguments, Context& context) {
   std::vector<std::int64_t> prompt;
   if (arguments.ids_given) prompt = parse_ids(arguments.prompt_ids);
   const auto begin = std::chrono::steady_clock::now();
-  const llm::Model model = load_model(folder, load_options(arguments.options), arguments.parallel);
+  const llm::Model model =
+      arguments.options.adapter.empty()
+          ? load_model(folder, load_options(arguments.options), arguments.parallel)
+          : load_with_adapter(arguments.options);
   const std::chrono::duration<double> loaded = std::chrono::steady_clock::now() - begin;
   const auto tokenizer = load_tokenizer(arguments);
   const bool template_wanted =

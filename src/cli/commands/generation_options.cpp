@@ -11,6 +11,12 @@ void add_generation_options(CLI::App& command, GenerationOptions& options) {
       ->capture_default_str()
       ->type_name("DIR");
   command
+      .add_option(
+          "--adapter", options.adapter,
+          "Folder of a LoRA adapter in PEFT's format, to be merged into the weights; "
+          "--model may also be such a folder if the adapter's base model is on this machine")
+      ->type_name("DIR");
+  command
       .add_option("-n,--max-new-tokens", options.generate.max_new_tokens,
                   "Maximum number of tokens to generate")
       ->capture_default_str();

@@ -15,6 +15,7 @@ namespace anyaccel::cli {
 
 struct GenerationOptions {
   std::string model = "anyaccel-model";
+  std::string adapter;  ///< folder of a LoRA adapter; empty for none
   std::string dtype = "fp32";
   std::string quantize;  ///< int8 or int4; empty for no quantization
   std::int64_t group_size = 0;

@@ -190,6 +190,13 @@ void save_adapter(const CausalLM& model, const fs::path& folder, const std::stri
   files.commit();
 }
 
+std::string adapter_base_model(const fs::path& folder) {
+  finish_file_group(folder);
+  const fs::path path = folder / config_name;
+  const Json object = read_json_object(path);
+  return JsonReader(object, path.string()).string("base_model_name_or_path").value_or("");
+}
+
 void load_adapter(CausalLM& model, const fs::path& folder, bool trainable) {
   finish_file_group(folder);
   LoraConfig config = read_config(folder / config_name);
