@@ -77,14 +77,15 @@ class FineTune(FineTuneCase):
         model, _ = make_model(self.model_folder)
         data = [self.chats(), self.write("texts.jsonl", [{"text": " ".join(turn["content"] for turn in turns) * 6} for turns in conversations(9)])]
         files = " ".join(map(str, data))
-        for packing, schedule, batch, accumulation in ((True, "cosine", 2, 2), (False, "linear", 3, 1), (True, "constant", 1, 3)):
+        for packing, schedule, batch, accumulation, steps in ((True, "cosine", 2, 2, 100), (False, "linear", 3, 1, 25),
+                                                               (True, "constant", 1, 3, 25)):
             with self.subTest(packing=packing, schedule=schedule):
                 examples, rows, _ = self.probe(*data, context=64, packing=packing, seed=5)
-                options = (f"--data {files} --context 64 --seed 5 --steps 25 --batch-size {batch} --gradient-accumulation-steps {accumulation} "
+                options = (f"--data {files} --context 64 --seed 5 --steps {steps} --batch-size {batch} --gradient-accumulation-steps {accumulation} "
                            f"--lr 3e-3 --schedule {schedule} --warmup 0.2 --weight-decay 0.1 {'' if packing else '--no-packing'}")
                 got = self.losses(self.tune("out", options))
                 theirs = transformers.AutoModelForCausalLM.from_pretrained(self.model_folder, attn_implementation="eager")
-                want = self.reference(theirs.train(), examples, rows, 5, 25, batch, accumulation, 3e-3, schedule, 0.2, decay=0.1)
+                want = self.reference(theirs.train(), examples, rows, 5, steps, batch, accumulation, 3e-3, schedule, 0.2, decay=0.1)
                 self.close(got, want)
                 self.assertLess(got[-1], 0.9 * got[0])
         # The saved model is the one that transformers trained.
@@ -110,13 +111,13 @@ class FineTune(FineTuneCase):
         make_model(self.model_folder)
         data = self.chats()
         examples, rows, _ = self.probe(data, context=64, packing=True, seed=1)
-        got = self.result(self.tune("out", f"--data {data} --context 64 --seed 1 --steps 20 --batch-size 2 --gradient-accumulation-steps 1 "
+        got = self.result(self.tune("out", f"--data {data} --context 64 --seed 1 --steps 100 --batch-size 2 --gradient-accumulation-steps 1 "
                                            "--lora --lora-r 4 --lora-alpha 8 --lora_targets q_proj,v_proj,down_proj --lr 2e-2 --schedule constant --warmup 0"))
         # The values of A come from different generators, so start PEFT from an adapter of ours.
         self.tune("start", f"--data {data} --context 64 --seed 1 --steps 1 --lr 1e-12 --lora --lora-r 4 --lora-alpha 8 --lora-targets q_proj,v_proj,down_proj")
         base = transformers.AutoModelForCausalLM.from_pretrained(self.model_folder, attn_implementation="eager")
         theirs = peft.PeftModel.from_pretrained(base, self.folder / "start", is_trainable=True)
-        want = self.reference(theirs.train(), examples, rows, 1, 20, 2, 1, 2e-2, "constant", 0.0)
+        want = self.reference(theirs.train(), examples, rows, 1, 100, 2, 1, 2e-2, "constant", 0.0)
         self.close(got[-1]["losses"], want)
         self.assertLess(want[-1], want[0])
         base = transformers.AutoModelForCausalLM.from_pretrained(self.model_folder, attn_implementation="eager")
@@ -382,15 +383,14 @@ class FineTune(FineTuneCase):
     # weights.
     def test_ranks(self):
         make_model(self.model_folder)
-        options = (f"anyaccel train --model {self.model_folder} --data {self.chats()} --json --steps 6 --batch-size 2 --gradient-accumulation-steps 3 "
-                   "--lr 1e-3 --validation-fraction 0.2")
-        alone = self.result(shell(f"{options} --out {self.folder}/one", OMP_NUM_THREADS="1"))[-1]
-        done = shell(f"anyaccel launch --num_accelerators 2 {options} --out {self.folder}/two", OMP_NUM_THREADS="1", DS_ACCELERATOR="cpu")
-        self.assertEqual(done.returncode, 0, done.stderr)
-        together = json.loads(done.stdout.splitlines()[-1])
-        self.close(together["losses"], alone["losses"])
-        self.assertLess(abs(together["validation_loss"] - alone["validation_loss"]), 1e-3)
-        self.assertTrue(together["same_weights"])
+        for dtype in ("fp32", "bf16"):
+            options = (f"--data {self.chats()} --steps 6 --batch-size 2 --gradient-accumulation-steps 3 --lr 1e-3 --validation-fraction 0.2 "
+                       f"--dtype {dtype}")
+            alone = self.result(self.tune("one", options, DS_ACCELERATOR="cpu"))[-1]
+            together = self.result(self.tune("two", options, before="anyaccel launch --num_accelerators 2 ", DS_ACCELERATOR="cpu"))[-1]
+            self.close(together["losses"], alone["losses"])
+            self.assertLess(abs(together["validation_loss"] - alone["validation_loss"]), 1e-3)
+            self.assertTrue(together["same_weights"])
 
     # Fails if training on the simulator gives different losses than on the CPU, or if its checker
     # reports an error. Also covers the simulator in place of CUDA, and two devices.
@@ -398,7 +398,7 @@ class FineTune(FineTuneCase):
         make_model(self.model_folder)
         base = f"--data {self.chats()} --steps 5 --lr 1e-3 --validation-fraction 0.2 --eval-every 2 "
         names = ["sim"] if libtorch_accelerator() else ["sim", "cuda"]
-        for options in ("", "--dtype bf16 --gradient-checkpointing", "--lora --lora-dropout 0.1"):
+        for options in ("--batch-size 2", "--batch-size 2 --dtype bf16 --gradient-checkpointing", "--lora --lora-dropout 0.1"):
             want = self.losses(self.tune("cpu", base + options, DS_ACCELERATOR="cpu"))
             for name in names:
                 with self.subTest(options=options, name=name):
@@ -407,8 +407,13 @@ class FineTune(FineTuneCase):
                     self.assertNotIn("sim check", done.stderr)
                     if "dropout" in options:
                         self.close(self.losses(done), want, 0.2)
-                    else:
-                        self.close(self.losses(done), want)
+                        continue
+                    self.close(self.losses(done), want)
+                    done = self.tune("two", base + options, before="anyaccel launch --num_accelerators 2 ", SIM_DEVICES="2", **variables)
+                    self.assertNotIn("sim check", done.stderr)
+                    last = self.result(done)[-1]
+                    self.close(last["losses"], want)
+                    self.assertEqual((last["world_size"], last["same_weights"]), (2, True))
 
 
 def records(data):

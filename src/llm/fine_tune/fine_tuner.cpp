@@ -67,12 +67,12 @@ struct FineTuner::Impl {
                                    .weight_decay = options.weight_decay},
                       trained->decays());
     if (options.resume) load_state(options.out, options, progress, *trained, *optimizer);
+    // Averages the masters' gradients, so that bfloat16 gradients are added up in float32.
     if (ranks.size() > 1)
       parallel = std::make_unique<comm::DataParallel>(
-          *ranks.group(), trained->parameters(),
+          *ranks.group(), trained->masters(),
           comm::DataParallelOptions{.bucket_cap_mb = options.bucket_cap_mb});
-    else
-      trained->collect_early();
+    trained->collect_gradients();
     files.emplace(options.out, tokenizer_folder);
     flops = training_flops(model_config, options.adapter ? trained_count() : 0);
     fill_info();
@@ -216,7 +216,6 @@ struct FineTuner::Impl {
       sum = sum.defined() ? sum.add(part) : part;
     }
     if (parallel) parallel->finish();
-    trained->collect();
     const at::Tensor norm = optimizer->gradient_norm();
     // Using one rank's norm on all ranks keeps their weights bitwise equal.
     if (ranks.size() > 1) ranks.group()->broadcast(norm, 0);

@@ -8,22 +8,19 @@ namespace anyaccel::llm {
 
 namespace {
 
-/// Adds the gradient of `parameter` to that of `master` and frees it.
-void move_gradient(const at::Tensor& parameter, const at::Tensor& master) {
-  if (parameter.is_same(master) || !parameter.grad().defined()) return;
-  const c10::AutoGradMode no_gradient(false);
-  at::Tensor& gradient = master.mutable_grad();
-  if (gradient.defined())
-    gradient.add_(parameter.grad());
-  else
-    gradient = parameter.grad().to(master.scalar_type());
-  parameter.mutable_grad().reset();
-}
-
+/// Adds the gradient of a parameter to that of its master and frees it.
 class MoveGradient final : public torch::autograd::PostAccumulateGradHook {
  public:
   explicit MoveGradient(at::Tensor master) : master_(std::move(master)) {}
-  void operator()(const at::Tensor& parameter) override { move_gradient(parameter, master_); }
+  void operator()(const at::Tensor& parameter) override {
+    const c10::AutoGradMode no_gradient(false);
+    at::Tensor& gradient = master_.mutable_grad();
+    if (gradient.defined())
+      gradient.add_(parameter.grad());
+    else
+      gradient = parameter.grad().to(master_.scalar_type());
+    parameter.mutable_grad().reset();
+  }
 
  private:
   at::Tensor master_;
@@ -45,8 +42,7 @@ TrainedParameters::TrainedParameters(const CausalLM& model) {
 }
 
 TrainedParameters::~TrainedParameters() {
-  if (!early_) return;
-  for (const at::Tensor& parameter : parameters_)
+  for (const at::Tensor& parameter : hooked_)
     torch::autograd::impl::set_post_acc_grad_hooks(parameter, nullptr);
 }
 
@@ -56,18 +52,13 @@ std::vector<bool> TrainedParameters::decays() const {
   return out;
 }
 
-void TrainedParameters::collect_early() {
-  if (!copied_) return;
-  early_ = true;
+void TrainedParameters::collect_gradients() {
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    if (!parameters_[i].is_same(masters_[i]))
-      torch::autograd::impl::set_post_acc_grad_hooks(parameters_[i],
-                                                     std::make_unique<MoveGradient>(masters_[i]));
+    if (parameters_[i].is_same(masters_[i])) continue;
+    torch::autograd::impl::set_post_acc_grad_hooks(parameters_[i],
+                                                   std::make_unique<MoveGradient>(masters_[i]));
+    hooked_.push_back(parameters_[i]);
   }
-}
-
-void TrainedParameters::collect() {
-  for (std::size_t i = 0; i < parameters_.size(); ++i) move_gradient(parameters_[i], masters_[i]);
 }
 
 void TrainedParameters::publish() {

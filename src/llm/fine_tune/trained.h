@@ -30,12 +30,9 @@ class TrainedParameters {
   /// Returns whether the masters are float32 copies of the parameters.
   bool copied() const noexcept { return copied_; }
 
-  /// Adds each gradient to that of its master as soon as the backward pass has computed it, and
-  /// frees it. Without this call, collect() does so after the backward pass. No-op if the
-  /// masters are the parameters themselves.
-  void collect_early();
-  /// Moves the parameters' gradients to the masters.
-  void collect();
+  /// From now on, adds each gradient to that of its master as soon as the backward pass has
+  /// computed it, and frees it. No-op if the masters are the parameters themselves.
+  void collect_gradients();
   /// Copies the masters' values to the parameters.
   void publish();
   /// Frees all gradients.
@@ -44,7 +41,8 @@ class TrainedParameters {
  private:
   std::vector<std::string> names_;
   std::vector<at::Tensor> parameters_, masters_;
-  bool copied_ = false, early_ = false;
+  std::vector<at::Tensor> hooked_;  ///< parameters whose gradients move to their masters
+  bool copied_ = false;
 };
 
 }  // namespace anyaccel::llm
