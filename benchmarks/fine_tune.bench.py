@@ -75,7 +75,7 @@ lora = Benchmark(
     about="""Tokens per second of LoRA with rank 16 on all linear layers, in float32, with random
         weights in the shapes of SmolLM2-135M (4 sequences of 512 tokens) and TinyLlama-1.1B (1
         sequence), 2 threads. transformers: peft, SDPA and torch's fused AdamW.""",
-    prepare=[*PEER, "prepare", SMALL],
+    prepare=[*PEER, "prepare", SMALL, LARGE],
     sides=[peaks, *pair("135M", SMALL, "fp32", "lora", 4, 2), *pair("1.1B", LARGE, "fp32", "lora", 1, 2)],
     targets=[Target(f"{name}: speedup over transformers / 1.3, or 1.1 x the time of the products / time", lora_target(name, name),
                     at_least=1.0) for name in ("135M", "1.1B")],

@@ -2,7 +2,7 @@
 loss. bench_fine_tune does the same with AnyAccel.
 
 usage: fine_tune.py MODEL fp32|bf16 full|lora BATCH STEPS
-       fine_tune.py prepare MODEL    create the folder MODEL, whose name is in generate.py
+       fine_tune.py prepare MODEL... create these folders, whose names are in generate.py
        fine_tune.py peaks            measure this machine's matrix products and memory
 
 Sequences have 512 tokens. The first step warms up.
@@ -84,9 +84,9 @@ def peaks():
 def main():
     if sys.argv[1] == "prepare":
         from generate import make_model
-        folder = pathlib.Path(sys.argv[2])
-        if not (folder / "model.safetensors").exists():
-            make_model(folder)
+        for folder in map(pathlib.Path, sys.argv[2:]):
+            if not (folder / "model.safetensors").exists():
+                make_model(folder)
         return
     if sys.argv[1] == "peaks":
         print(json.dumps(peaks()))
