@@ -2,7 +2,7 @@
 loss. bench_fine_tune does the same with AnyAccel.
 
 usage: fine_tune.py MODEL fp32|bf16 full|lora BATCH STEPS
-       fine_tune.py prepare MODEL... create these folders, whose names are in generate.py
+       fine_tune.py prepare MODEL... create these folders if they do not exist (names: SHAPES in generate.py)
        fine_tune.py peaks            measure this machine's matrix products and memory
 
 Sequences have 512 tokens. The first step warms up.

@@ -13,7 +13,7 @@ from small_model import SMALL, SmallModelTest
 # Backends whose device types are defined by torch itself.
 TORCH_TYPES = ("cuda", "hpu", "klxpu", "mps", "xpu")
 ONE_THREAD = {"OMP_NUM_THREADS": "1"}
-# On the CPU, use torch's ops, as on accelerators.
+# Selects torch's ops on the CPU, as on accelerators.
 TORCH_OPS = {"ANYACCEL_TRAINING": "plain"}
 
 
@@ -25,8 +25,8 @@ class Sim(SmallModelTest):
         self.assertEqual(done.returncode, 0, done.stderr)
         return json.loads(done.stdout.splitlines()[-1])
 
-    # Fails if training on the simulator differs from training on the CPU with the same ops in any
-    # bit of the losses, or by more than rounding from training with the CPU's own kernels.
+    # Fails if the losses on the simulator are not bitwise equal to those on the CPU with torch's ops,
+    # or differ from those of the op decoder_training by more than rounding.
     def test_losses_match_cpu(self):
         for options in ("", "--dropout 0.1", "--dtype bf16", "--dtype fp16", "--graph"):
             with self.subTest(options):

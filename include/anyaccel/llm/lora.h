@@ -65,8 +65,9 @@ ANYACCEL_API void save_adapter(const CausalLM& model, const std::filesystem::pat
 ANYACCEL_API void load_adapter(CausalLM& model, const std::filesystem::path& folder,
                                bool trainable = true);
 
-/// Return base_model_name_or_path of an adapter's folder, or an empty string if it is missing.
-/// Throws `not_found` without adapter_config.json, and `corrupt` if the file is invalid.
+/// Return base_model_name_or_path from the adapter_config.json of a folder; empty if the key is
+/// missing or null. Throws `not_found` if the file is missing, `io` if it cannot be read, and
+/// `corrupt` if it is invalid.
 ANYACCEL_API std::string adapter_base_model(const std::filesystem::path& folder);
 
 /// Add the adapter to the weights, so that forward() and generate() are as fast as without one. A

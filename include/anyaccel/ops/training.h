@@ -19,9 +19,9 @@ namespace anyaccel::ops {
 
 /// Return whether the functions below use the op for this tensor: float32, bfloat16, float16 or
 /// float64 in host memory, and the op can be loaded. The first call loads the op, building it first
-/// if necessary. If that fails, warns through c10 and returns false. Always false if the
-/// environment variable ANYACCEL_TRAINING is `plain`; other values than `plain` and `auto` throw
-/// `invalid_argument`. Thread-safe.
+/// if necessary. If that fails, warns through c10 and returns false. The first call for such
+/// a tensor reads the environment variable ANYACCEL_TRAINING. `plain`: returns false. `auto`, empty
+/// or unset: uses the op. Other values throw `invalid_argument`. Thread-safe.
 ANYACCEL_API bool has_training_kernels(const at::Tensor& tensor);
 
 /// Return x / sqrt(mean(x^2) + eps) * weight over the last dimension (Zhang and Sennrich,

@@ -18,10 +18,11 @@ void find_base_model(GenerationOptions& options) {
     return;
   const std::string base = llm::adapter_base_model(folder);
   if (!fs::is_directory(base, ignored)) {
+    const std::string adapter = "the adapter in " + quoted_text(folder.string());
     throw Error(ErrorCode::not_found, "adapter",
-                {.what = "the base model of the adapter in " + quoted_text(folder.string()) +
-                         " is not a folder",
-                 .got = quoted_text(base),
+                {.what = base.empty() ? adapter + " does not name a base model"
+                                      : "the base model of " + adapter + " is not a folder",
+                 .got = base.empty() ? "" : quoted_text(base),
                  .hint = "pass --model BASE_MODEL --adapter " + quoted_text(folder.string())});
   }
   options.adapter = options.model;

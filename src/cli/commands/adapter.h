@@ -1,4 +1,4 @@
-// The LoRA adapter of commands that generate text.
+// LoRA adapters of `generate` and `chat`.
 #pragma once
 
 #include "anyaccel/llm/model.h"
@@ -6,8 +6,9 @@
 
 namespace anyaccel::cli {
 
-/// If --model is the folder of an adapter, replaces it by the adapter's base model, and sets
-/// --adapter. Throws `not_found` if the base model is not a folder on this machine.
+/// If there is no --adapter, and --model is a folder with adapter_config.json but no config.json,
+/// sets --adapter to that folder and --model to the adapter's base model. Throws `not_found` if the
+/// base model is not a folder on this machine, and the errors of adapter_base_model().
 void find_base_model(GenerationOptions& options);
 
 /// Loads the model, and merges the adapter into its weights if there is one.

@@ -135,7 +135,7 @@ void check_adapter(const Arguments& arguments) {
   throw Error(ErrorCode::invalid_argument, "generate",
               {.what = "--tensor-parallel, --plan and --self-check do not work with an adapter",
                .hint = "merge the adapter into a copy of the model first (merge_adapter() and "
-                       "save_pretrained() in C++, merge_and_unload() of PEFT in Python)"});
+                       "save_pretrained() in C++, PEFT's merge_and_unload() in Python)"});
 }
 
 void run(Arguments& arguments, Context& context) {

@@ -7,14 +7,13 @@
 namespace anyaccel::cli {
 
 void add_generation_options(CLI::App& command, GenerationOptions& options) {
-  command.add_option("-m,--model", options.model, "Checkpoint folder")
+  command.add_option("-m,--model", options.model, "Folder of a checkpoint or an adapter")
       ->capture_default_str()
       ->type_name("DIR");
   command
-      .add_option(
-          "--adapter", options.adapter,
-          "Folder of a LoRA adapter in PEFT's format, to be merged into the weights; "
-          "--model may also be such a folder if the adapter's base model is on this machine")
+      .add_option("--adapter", options.adapter,
+                  "Folder of a LoRA adapter in PEFT's format, which is merged into the weights "
+                  "(default: none, or --model if that is the folder of an adapter)")
       ->type_name("DIR");
   command
       .add_option("-n,--max-new-tokens", options.generate.max_new_tokens,

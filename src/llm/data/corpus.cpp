@@ -35,7 +35,7 @@ bool is_generated(const fs::path& path, const std::string& text) {
          says("@generated") || says("enerated by");
 }
 
-/// Extends a hash by a document and its end.
+/// Extends a hash by a document and a zero byte.
 std::uint64_t extend(std::uint64_t hash, const std::string& text) {
   return fnv1a(fnv1a(hash, text), std::uint64_t{0});
 }

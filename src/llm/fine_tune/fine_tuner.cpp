@@ -67,7 +67,8 @@ struct FineTuner::Impl {
                                    .weight_decay = options.weight_decay},
                       trained->decays());
     if (options.resume) load_state(options.out, options, progress, *trained, *optimizer);
-    // Averages the masters' gradients, so that bfloat16 gradients are added up in float32.
+    // Averages the masters' gradients, which are float32. If the masters are copies, finish()
+    // reduces all of them after the backward pass.
     if (ranks.size() > 1)
       parallel = std::make_unique<comm::DataParallel>(
           *ranks.group(), trained->masters(),
@@ -366,8 +367,8 @@ FineTuneResult FineTuner::run(const FineTuneObserver& observer, StopCondition st
     }
     check_finite(news.loss, outcome.norm, lr, progress.step);
     // After the last step, there is nothing left to interrupt.
-    result.interrupted =
-        progress.step < steps && (news.stop || (run.ranks.size() == 1 && stop.stop_requested()));
+    const bool more = progress.step < steps && (limit == 0 || progress.seconds < limit);
+    result.interrupted = more && (news.stop || (run.ranks.size() == 1 && stop.stop_requested()));
     if (result.interrupted) break;
     if (*options.eval_every > 0 && progress.step % *options.eval_every == 0)
       run.evaluate(result, observer);

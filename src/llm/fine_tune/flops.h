@@ -28,8 +28,8 @@ struct TrainingFlops {
 /// windows count as full attention.
 TrainingFlops training_flops(const ModelConfig& config, std::int64_t trained_adapters);
 
-/// Measures the device's speed in large square matrix products of the dtype, or of float32 if that
-/// is faster, in FLOP/s. Takes about a second.
+/// Measures the device's speed in large square matrix products of `dtype` and of float32, and
+/// returns the higher one, in FLOP/s. Takes about a second for each dtype.
 double measured_peak_flops(c10::ScalarType dtype);
 
 }  // namespace anyaccel::llm

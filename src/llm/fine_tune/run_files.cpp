@@ -157,7 +157,8 @@ FineTuneOptions read_run(const fs::path& folder, FineTuneProgress& progress) {
     corrupt(path.string() + " lacks the data fingerprint");
   progress.fingerprint = json["data_fingerprint"].get<std::uint64_t>();
   if (const auto base = json.find("base_fingerprint"); base != json.end() && !base->is_null()) {
-    if (!base->is_number_unsigned()) corrupt(path.string() + ": base_fingerprint is not a number");
+    if (!base->is_number_unsigned())
+      corrupt(path.string() + ": base_fingerprint is not an unsigned integer");
     progress.base_fingerprint = base->get<std::uint64_t>();
   }
   if (const Json* best = in.object("best")) {

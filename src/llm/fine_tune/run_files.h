@@ -19,7 +19,7 @@ struct FineTuneProgress {
   std::int64_t step = 0;
   double seconds = 0;             ///< training time, including earlier parts of the run
   std::uint64_t fingerprint = 0;  ///< hash of the training data's tokens
-  /// Hash of the weights below an adapter; empty: not known.
+  /// Hash of the base weights of an adapter. Empty without an adapter.
   std::optional<std::uint64_t> base_fingerprint;
   double best_loss = std::numeric_limits<double>::infinity();  ///< lowest validation loss
   std::int64_t best_step = 0;

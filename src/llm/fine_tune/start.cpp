@@ -34,18 +34,29 @@ std::string unreadable_weights(const fs::path& folder) {
   return {};
 }
 
-/// Hashes some elements of each of the model's weights, without adapters. Training changes nearly
-/// all elements, so a model that was trained or replaced has a different hash.
+/// Extends a hash by about 1024 elements of a tensor, evenly distributed.
+std::uint64_t hash_of(std::uint64_t hash, const std::string& name, const at::Tensor& tensor) {
+  constexpr std::int64_t kElements = 1024;
+  if (!tensor.defined()) return hash;
+  const at::Tensor flat = tensor.detach().reshape({-1});
+  const std::int64_t step = std::max<std::int64_t>(1, flat.numel() / kElements);
+  const at::Tensor host = flat.slice(0, 0, flat.numel(), step).contiguous().cpu();
+  hash = fnv1a(fnv1a(hash, name), std::uint64_t{0});
+  return fnv1a(hash, {static_cast<const char*>(host.const_data_ptr()), host.nbytes()});
+}
+
+/// Hashes elements of all of the model's weights and scales, without adapters. Training changes
+/// nearly all elements, so a model that was trained has a different hash.
 std::uint64_t weights_fingerprint(const CausalLM& model) {
-  constexpr std::int64_t kElements = 64;
+  Weights& weights = model->state().model->weights;
   std::uint64_t hash = kFnv1aStart;
-  each_parameter(model->state().model->weights, [&](const std::string& name, at::Tensor& tensor) {
-    const at::Tensor flat = tensor.detach().reshape({-1});
-    const std::int64_t count = std::min(kElements, flat.numel());
-    const at::Tensor host =
-        flat.narrow(0, (flat.numel() - count) / 2, count).cpu();  // from the middle
-    hash = fnv1a(fnv1a(hash, name), std::uint64_t{0});
-    hash = fnv1a(hash, {static_cast<const char*>(host.const_data_ptr()), host.nbytes()});
+  each_parameter(weights, [&](const std::string& name, at::Tensor& tensor) {
+    hash = hash_of(hash, name, tensor);
+  });
+  each_matrix(weights, [&](const std::string& name, at::Tensor& weight, Scales& scales) {
+    if (scales.scales.defined()) hash = hash_of(hash, name, weight);
+    hash = hash_of(hash, name, scales.scales);
+    hash = hash_of(hash, name, scales.zeros);
   });
   return hash;
 }

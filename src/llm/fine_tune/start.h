@@ -16,8 +16,8 @@ FineTuneOptions starting_options(FineTuneOptions given, FineTuneProgress& progre
 /// Reads or creates the model, adds the adapter and sets training mode.
 CausalLM starting_model(const FineTuneOptions& options);
 
-/// Throws `invalid_argument` if the weights below the adapter are not those with which it was
-/// trained so far. Otherwise, stores their hash in the progress.
+/// Throws `invalid_argument` if the hash of the base weights differs from
+/// `progress.base_fingerprint`. Stores the hash there.
 void check_base_weights(const CausalLM& model, const FineTuneOptions& options,
                         FineTuneProgress& progress);
 

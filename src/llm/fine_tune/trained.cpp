@@ -8,7 +8,7 @@ namespace anyaccel::llm {
 
 namespace {
 
-/// Adds the gradient of a parameter to that of its master and frees it.
+/// Adds the gradient of a parameter to that of its master, and frees the parameter's gradient.
 class MoveGradient final : public torch::autograd::PostAccumulateGradHook {
  public:
   explicit MoveGradient(at::Tensor master) : master_(std::move(master)) {}

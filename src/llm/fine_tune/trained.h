@@ -30,8 +30,8 @@ class TrainedParameters {
   /// Returns whether the masters are float32 copies of the parameters.
   bool copied() const noexcept { return copied_; }
 
-  /// From now on, adds each gradient to that of its master as soon as the backward pass has
-  /// computed it, and frees it. No-op if the masters are the parameters themselves.
+  /// Installs hooks on parameters that have a separate master. As soon as the backward pass has
+  /// computed a gradient, the hook adds it to the master's gradient and frees it.
   void collect_gradients();
   /// Copies the masters' values to the parameters.
   void publish();

@@ -100,7 +100,8 @@ std::string identity(const fs::path& folder, const LoadOptions& options, const P
   return text;
 }
 
-/// Returns a hash. Collisions are harmless, because load() compares the complete text.
+/// Returns the hash of a text as 16 hexadecimal digits. Collisions are harmless, because load()
+/// compares the complete text.
 std::string short_name(const std::string& text) {
   const std::uint64_t hash = fnv1a(kFnv1aStart, text);
   char digits[17];

@@ -47,7 +47,8 @@ bool same_kind(const Tensor& a, const Tensor& b) {
   return a.scalar_type() == b.scalar_type() && a.device() == b.device();
 }
 
-/// Reads ANYACCEL_TRAINING. Throws `invalid_argument` unless it is `auto` or `plain`.
+/// Returns whether ANYACCEL_TRAINING is `plain`. Throws `invalid_argument` unless it is `plain`,
+/// `auto` or empty.
 bool is_plain() {
   const char* const value = std::getenv("ANYACCEL_TRAINING");
   const std::string name = value && *value ? value : "auto";

@@ -12,7 +12,7 @@ TEST(Fnv1a, PublishedValues) {
   EXPECT_EQ(fnv1a(kFnv1aStart, "foobar"), 0x85944171f73967e8ULL);
 }
 
-// Fails if bytes above 127 extend the sign, or if a byte differs from the value of the same size.
+// Fails if bytes above 127 are sign-extended, so that their hash differs from that of the integer.
 TEST(Fnv1a, BytesAreUnsigned) {
   EXPECT_EQ(fnv1a(kFnv1aStart, "\xff"), fnv1a(kFnv1aStart, std::uint64_t{255}));
 }
