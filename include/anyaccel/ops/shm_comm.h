@@ -36,7 +36,7 @@ namespace anyaccel::ops {
 /// arrive, they throw `timeout`. The object is then unusable. It is also unusable in a forked
 /// child.
 ///
-/// Thread-safe: calls on one object are serialized.
+/// Thread-safe: calls on one object are serialized, except abort().
 class ANYACCEL_API ShareMemComm {
  public:
   /// Join the group. All ranks of `group` call it. Loads the op `ShareMemCommBuilder` and throws
@@ -75,13 +75,43 @@ class ANYACCEL_API ShareMemComm {
   /// Wait until all ranks have called barrier().
   void barrier();
 
+  // Like the functions above, for host memory. They bypass tensors and torch's dispatcher.
+
+  /// Gather `bytes` bytes from every rank. `out` receives one block per rank, in rank order. `in`
+  /// may be this rank's block in `out`; otherwise they must not overlap.
+  void all_gather(const void* in, void* out, std::int64_t bytes);
+  /// Reduce blocks of `count` elements. `in` has one block per rank; `out` receives this rank's
+  /// reduced block. `out` may be this rank's block in `in`; otherwise they must not overlap.
+  void reduce_scatter(const void* in, void* out, std::int64_t count, c10::ScalarType dtype,
+                      ReduceOp reduce = ReduceOp::sum);
+  /// Copy `bytes` bytes from rank `source` to all ranks.
+  void broadcast(void* data, std::int64_t bytes, std::int64_t source);
+
+  /// Change the time limit of later operations. Waits for an operation in progress. Applies to
+  /// shared memory only: the process group has its own limit. Throws `invalid_argument` if the
+  /// limit is below 1 ms.
+  void set_timeout(std::chrono::milliseconds timeout);
+  /// Make all operations on all ranks throw `unavailable`, including those in progress. Does
+  /// nothing if the ranks do not share memory.
+  void abort();
+
  private:
+  /// Functions of the op, called by address.
+  struct Calls {
+    using Reduce = void(void*, const void*, void*, std::int64_t, std::int8_t, int);
+    Reduce* reduce;
+    void (*gather)(void*, const void*, void*, std::int64_t);
+    Reduce* scatter;
+    void (*broadcast)(void*, void*, std::int64_t, std::int64_t);
+    void (*barrier)(void*);
+    void (*set_timeout)(void*, std::int64_t);
+    void (*abort)(void*);
+  };
   c10::intrusive_ptr<c10d::ProcessGroup> group_;
   std::string name_;
   std::string reason_;
-  using ReduceAt = void(void*, const void*, void*, std::int64_t, std::int8_t, int);
   void* group_at_ = nullptr;
-  ReduceAt* reduce_at_ = nullptr;
+  Calls calls_{};
 };
 
 }  // namespace anyaccel::ops

@@ -22,6 +22,7 @@ constexpr std::uint32_t kDied = 1;
 constexpr std::uint32_t kLeft = 2;
 constexpr std::uint32_t kLate = 3;
 constexpr std::uint32_t kDiffers = 4;
+constexpr std::uint32_t kAborted = 5;
 constexpr auto kLook =
     std::chrono::milliseconds(20);  // how often a sleeping rank checks for dead peers
 
@@ -107,7 +108,10 @@ void Communicator::begin(Call call, std::size_t bytes, std::uint32_t detail) {
   if (forks_ != forks.load(std::memory_order_relaxed))
     throw Error(ErrorCode::invalid_state, name_,
                 {.what = "a forked child cannot use its parent's group"});
-  if (failed_) tell();
+  if (failed_ || shared_->failure.load(std::memory_order_acquire) != 0) {
+    failed_ = true;
+    tell();
+  }
   call_ = static_cast<std::uint32_t>(call) << 24 | detail;
   bytes_ = bytes;
   // A 32-bit hash of the call. Two different calls collide with probability 2^-32.
@@ -242,13 +246,22 @@ void Communicator::check_peers(std::uint32_t round) {
 
 void Communicator::fail(std::uint32_t why, int rank, const std::string& text) {
   failed_ = true;
+  const auto who = "rank " + std::to_string(rank);
+  publish(why, why == kDied   ? who + " has died"
+               : why == kLeft ? who + " has left the group"
+               : why == kLate ? who + " did not respond in time"
+                              : text);
+  tell();
+}
+
+void Communicator::abort() noexcept {
+  if (forks_ != forks.load(std::memory_order_relaxed)) return;  // the rank belongs to the parent
+  publish(kAborted, "rank " + std::to_string(rank_) + " aborted the group");
+}
+
+void Communicator::publish(std::uint32_t why, const std::string& text) noexcept {
   if (shared_->claimed.exchange(1, std::memory_order_acq_rel) == 0) {
-    const auto who = "rank " + std::to_string(rank);
-    const auto words = why == kDied   ? who + " has died"
-                       : why == kLeft ? who + " has left the group"
-                       : why == kLate ? who + " did not respond in time"
-                                      : text;
-    std::strncpy(shared_->text, words.c_str(), kMaxWords - 1);
+    std::strncpy(shared_->text, text.c_str(), kMaxWords - 1);
     shared_->failure.store(why, std::memory_order_release);
   } else {
     // Another rank is writing the text. Wait only briefly, because that rank may have been killed.
@@ -256,7 +269,6 @@ void Communicator::fail(std::uint32_t why, int rank, const std::string& text) {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   for (int other = 0; other < size_; ++other) place(other).posted.wake_all();
-  tell();
 }
 
 /// Throws an error with the same message on every rank.
@@ -268,7 +280,8 @@ void Communicator::tell() const {
       "terminate all ranks, or create a new group from the remaining ones";
   switch (failure) {
     case kDied:
-    case kLeft: throw Error(ErrorCode::unavailable, where, {.what = what, .hint = kHint});
+    case kLeft:
+    case kAborted: throw Error(ErrorCode::unavailable, where, {.what = what, .hint = kHint});
     case kLate:
       throw Error(
           ErrorCode::timeout, where,

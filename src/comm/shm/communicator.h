@@ -43,9 +43,9 @@ struct Idle {
 };
 
 /// One rank of a group. All ranks must call the same operations with the same sizes in the same
-/// order; a mismatch throws `invalid_argument`. Only one thread at a time may use an object. Sizes
-/// are 64-bit. `in` may be the same buffer as `out`, but the two must not overlap partially.
-/// Results are bitwise identical on all ranks.
+/// order; a mismatch throws `invalid_argument`. Except for abort(), only one thread at a time may
+/// use an object. Sizes are 64-bit. `in` may be the same buffer as `out`, but the two must not
+/// overlap partially. Results are bitwise identical on all ranks.
 ///
 /// If a peer is dead, every rank throws `unavailable`; if a peer is late, every rank throws
 /// `timeout`. The group is then unusable, and further calls throw `invalid_state`. Not usable in a
@@ -69,6 +69,9 @@ class Communicator {
   /// Applies to later operations.
   void set_timeout(std::chrono::milliseconds timeout) noexcept { timeout_ = timeout; }
   bool failed() const noexcept { return failed_; }
+  /// Makes operations of all ranks throw `unavailable`, including operations that are in progress.
+  /// Thread-safe, also during an operation of this object.
+  void abort() noexcept;
 
   /// `out` receives size() blocks of `bytes` bytes each, in rank order.
   void all_gather(const void* in, void* out, std::size_t bytes);
@@ -108,6 +111,8 @@ class Communicator {
   /// Describes the call that a rank made in a round.
   std::string call_of(int rank, std::uint32_t round) const;
   [[noreturn]] void fail(std::uint32_t why, int rank, const std::string& text = {});
+  /// Publishes a failure to all ranks, unless there already is one, and wakes them.
+  void publish(std::uint32_t why, const std::string& text) noexcept;
   [[noreturn]] void tell() const;
   void reduce_whole(const char* in, char* out, std::size_t count, Kind kind, Reduce reduce);
   void reduce_in_parts(const char* in, char* out, std::size_t count, Kind kind, Reduce reduce);

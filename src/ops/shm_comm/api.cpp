@@ -4,6 +4,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "anyaccel/error.h"
 #include "anyaccel/ops/call.h"
 #include "anyaccel/ops/shm_comm.h"
 #include "ops/shm_comm/process_group.h"
@@ -52,8 +53,17 @@ ShareMemComm::ShareMemComm(const c10::intrusive_ptr<c10d::ProcessGroup>& group,
     static const auto pointers =
         shm_op<std::vector<std::int64_t>(const std::string&)>("shm_comm_pointer_call");
     const auto found = pointers.call(name_);
-    group_at_ = reinterpret_cast<void*>(found[0]);
-    reduce_at_ = reinterpret_cast<ReduceAt*>(found[1]);
+    group_at_ = reinterpret_cast<void*>(found.at(0));
+    const auto take = [&](auto*& function, std::size_t index) {
+      function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(found.at(index));
+    };
+    take(calls_.reduce, 1);
+    take(calls_.gather, 3);
+    take(calls_.scatter, 4);
+    take(calls_.broadcast, 5);
+    take(calls_.barrier, 6);
+    take(calls_.set_timeout, 7);
+    take(calls_.abort, 8);
   } catch (...) {
     c10d::unregister_process_group(name_);
     throw;
@@ -78,8 +88,34 @@ at::Tensor ShareMemComm::all_reduce(const at::Tensor& tensor, ReduceOp reduce) {
 
 void ShareMemComm::all_reduce(const void* in, void* out, std::int64_t count, c10::ScalarType dtype,
                               ReduceOp reduce) {
-  reduce_at_(group_at_, in, out, count, static_cast<std::int8_t>(dtype), static_cast<int>(reduce));
+  calls_.reduce(group_at_, in, out, count, static_cast<std::int8_t>(dtype),
+                static_cast<int>(reduce));
 }
+
+void ShareMemComm::all_gather(const void* in, void* out, std::int64_t bytes) {
+  calls_.gather(group_at_, in, out, bytes);
+}
+
+void ShareMemComm::reduce_scatter(const void* in, void* out, std::int64_t count,
+                                  c10::ScalarType dtype, ReduceOp reduce) {
+  calls_.scatter(group_at_, in, out, count, static_cast<std::int8_t>(dtype),
+                 static_cast<int>(reduce));
+}
+
+void ShareMemComm::broadcast(void* data, std::int64_t bytes, std::int64_t source) {
+  calls_.broadcast(group_at_, data, bytes, source);
+}
+
+void ShareMemComm::set_timeout(std::chrono::milliseconds timeout) {
+  if (timeout.count() < 1)
+    throw Error(ErrorCode::invalid_argument, "ShareMemComm::set_timeout",
+                {.what = "the timeout is out of range",
+                 .got = std::to_string(timeout.count()) + " ms",
+                 .want = "at least 1 ms"});
+  calls_.set_timeout(group_at_, timeout.count());
+}
+
+void ShareMemComm::abort() { calls_.abort(group_at_); }
 
 at::Tensor ShareMemComm::all_gather(const at::Tensor& tensor) {
   static const auto op =
@@ -98,9 +134,6 @@ void ShareMemComm::broadcast_(const at::Tensor& tensor, std::int64_t source) {
   op.call(tensor, source, name_);
 }
 
-void ShareMemComm::barrier() {
-  static const auto op = shm_op<OfGroup>("shm_barrier");
-  op.call(name_);
-}
+void ShareMemComm::barrier() { calls_.barrier(group_at_); }
 
 }  // namespace anyaccel::ops

@@ -1,121 +1,24 @@
 // Registers torch.ops.anyaccel.shm_*: schemas, and kernels for tensors of every dtype and device.
 #include <ATen/core/Tensor.h>
-#include <ATen/ops/from_blob.h>
 #include <torch/library.h>
 
 #include <cstring>
 #include <limits>
-#include <map>
-#include <memory>
 #include <mutex>
 
 #include "anyaccel/error.h"
+#include "by_address.h"
 #include "comm/shm/communicator.h"
 #include "groups.h"
 #include "ops/shared/boxed.h"
 #include "ops/shared/empty.h"
 #include "ops/shared/error.h"
 #include "over_c10d.h"
+#include "tensors.h"
 
 namespace anyaccel::ops::shm {
 
 namespace {
-
-using at::Tensor;
-using c10::ScalarType;
-
-/// Returns the kind of number in a dtype's elements, and how many numbers an element consists of (2
-/// for complex dtypes).
-std::pair<Kind, int> numbers(const char* where, ScalarType type) {
-  switch (type) {
-    case ScalarType::Float: return {Kind::f32, 1};
-    case ScalarType::Double: return {Kind::f64, 1};
-    case ScalarType::Half: return {Kind::f16, 1};
-    case ScalarType::BFloat16: return {Kind::bf16, 1};
-    case ScalarType::Char: return {Kind::i8, 1};
-    case ScalarType::Byte: return {Kind::u8, 1};
-    case ScalarType::Short: return {Kind::i16, 1};
-    case ScalarType::UInt16: return {Kind::u16, 1};
-    case ScalarType::Int: return {Kind::i32, 1};
-    case ScalarType::UInt32: return {Kind::u32, 1};
-    case ScalarType::Long: return {Kind::i64, 1};
-    case ScalarType::UInt64: return {Kind::u64, 1};
-    case ScalarType::Bool: return {Kind::boolean, 1};
-    case ScalarType::ComplexFloat: return {Kind::f32, 2};
-    case ScalarType::ComplexDouble: return {Kind::f64, 2};
-    case ScalarType::ComplexHalf: return {Kind::f16, 2};
-    default:
-      throw Error(ErrorCode::unsupported, where,
-                  {.what = "this dtype cannot be reduced",
-                   .got = c10::toString(type),
-                   .want = "floats of 16 to 64 bits, integers, bool or complex numbers",
-                   .hint = "convert the tensor to float32 first"});
-  }
-}
-
-void check_complex(const char* where, int parts, Reduce reduce) {
-  if (parts == 2 && reduce != Reduce::sum && reduce != Reduce::avg)
-    throw Error(
-        ErrorCode::unsupported, where,
-        {.what = "complex numbers can only be summed or averaged", .got = to_string(reduce)});
-}
-
-[[noreturn]] void fail_average(const char* where, ScalarType type) {
-  throw Error(ErrorCode::unsupported, where,
-              {.what = "AVG requires a floating-point dtype",
-               .got = c10::toString(type),
-               .want = "a floating-point dtype"});
-}
-
-Reduce reduction(const char* where, const std::string& name, ScalarType type) {
-  static const std::map<std::string, Reduce> kNames{
-      {"sum", Reduce::sum},         {"avg", Reduce::avg}, {"mean", Reduce::avg},
-      {"product", Reduce::product}, {"min", Reduce::min}, {"max", Reduce::max}};
-  const auto found = kNames.find(name);
-  if (found == kNames.end())
-    throw Error(ErrorCode::invalid_argument, where,
-                {.what = "unknown reduction",
-                 .got = "'" + name + "'",
-                 .want = "sum, avg, product, min or max"});
-  const auto reduce = found->second;
-  const auto [kind, parts] = numbers(where, type);
-  check_complex(where, parts, reduce);
-  if (!can_reduce(kind, reduce)) fail_average(where, type);
-  return reduce;
-}
-
-/// A tensor in contiguous host memory: the original tensor if possible, and a copy otherwise.
-struct Plain {
-  Tensor tensor;
-  bool same;
-  explicit Plain(const Tensor& from, bool read = true)
-      : same(from.is_cpu() && from.is_contiguous() && !from.is_conj() && !from.is_neg()) {
-    tensor = same ? from : empty(from.sizes(), from.options().device(at::kCPU));
-    if (!same && read) tensor.copy_(from);
-  }
-  /// Copies the result back if a copy was used. Otherwise, bumps the tensor's version for autograd.
-  void finish(const Tensor& to) const {
-    if (!same)
-      to.copy_(tensor);
-    else if (!to.is_inference())
-      to.unsafeGetTensorImpl()->bump_version();
-  }
-  void* data() const { return tensor.mutable_data_ptr(); }
-  std::size_t bytes() const { return tensor.nbytes(); }
-};
-
-Tensor as_bytes(const Tensor& tensor) { return tensor.view({-1}).view(at::kByte); }
-
-/// Returns a flat view in which a complex element becomes two numbers.
-Tensor flat(const Tensor& plain) {
-  const auto numbers = plain.view({-1});
-  switch (plain.scalar_type()) {
-    case ScalarType::ComplexHalf: return numbers.view(at::kHalf);
-    case ScalarType::ComplexFloat: return numbers.view(at::kFloat);
-    case ScalarType::ComplexDouble: return numbers.view(at::kDouble);
-    default: return numbers;
-  }
-}
 
 void reduce_plain(Group& group, const Tensor& tensor, Reduce reduce) {
   if (tensor.numel() == 0) return;
@@ -261,60 +164,6 @@ bool offer_deepspeed_names(const std::string& group) {
   library->impl("inference_all_reduce",
                 torch::dispatch(c10::DispatchKey::Meta, inference_all_reduce_meta));
   return true;
-}
-
-// The fastest path for C++: a function that takes a group handle and bypasses the dispatcher and
-// tensors.
-void reduce_at(void* handle_at, const void* in, void* out, std::int64_t count, std::int8_t dtype,
-               int op) {
-  static constexpr Reduce kReductions[] = {Reduce::sum, Reduce::avg, Reduce::product, Reduce::min,
-                                           Reduce::max};
-  constexpr const char* kWhere = "ShareMemComm::all_reduce";
-  const auto held = group_of(*static_cast<const GroupHandle*>(handle_at));
-  auto& group = *held;
-  const auto type = static_cast<ScalarType>(dtype);
-  const auto [kind, parts] = numbers(kWhere, type);
-  const auto reduce = kReductions[op];
-  check_complex(kWhere, parts, reduce);
-  if (!can_reduce(kind, reduce)) fail_average(kWhere, type);
-  if (count < 0)
-    throw Error(ErrorCode::invalid_argument, kWhere,
-                {.what = "the count is negative", .got = std::to_string(count)});
-  const std::lock_guard lock(group.mutex);
-  if (group.communicator) {
-    group.communicator->all_reduce(in, out, static_cast<std::size_t>(count * parts), kind, reduce);
-    return;
-  }
-  if (count == 0) return;
-  if (in != out) std::memcpy(out, in, static_cast<std::size_t>(count * parts) * size_of(kind));
-  reduce_over_c10d(group, flat(at::from_blob(out, {count}, at::TensorOptions(type))), kind, reduce);
-}
-
-/// Sums float32 values in place, for ops that all-reduce internally. Calls `idle(data)` repeatedly
-/// while it waits for other ranks.
-void sum_at(void* handle_at, float* values, std::int64_t count, void (*idle)(void*), void* data) {
-  const auto held = group_of(*static_cast<const GroupHandle*>(handle_at));
-  auto& group = *held;
-  struct Idling {
-    Communicator* communicator;
-    ~Idling() {
-      if (communicator) communicator->set_idle({});
-    }
-  };
-  if (!group.communicator)
-    return reduce_at(handle_at, values, values, count, static_cast<int>(ScalarType::Float), 0);
-  const std::lock_guard lock(group.mutex);
-  const Idling idling{group.communicator.get()};
-  group.communicator->set_idle({idle, data});
-  group.communicator->all_reduce(values, values, static_cast<std::size_t>(count), Kind::f32,
-                                 Reduce::sum);
-}
-
-/// Returns the addresses of the group's handle, of reduce_at and of sum_at. They remain valid for
-/// the lifetime of the process.
-std::vector<std::int64_t> pointer_call(const std::string& name) {
-  return {reinterpret_cast<std::int64_t>(find_handle(name)),
-          reinterpret_cast<std::int64_t>(&reduce_at), reinterpret_cast<std::int64_t>(&sum_at)};
 }
 
 /// DeepSpeed's level 2 means that there are vector kernels for all of DeepSpeed's dtypes. Our

@@ -256,6 +256,28 @@ TEST(ShmComm, PeerThatLeftIsAnError) {
   EXPECT_EQ(end_of(children[1]), 0);
 }
 
+// Fails if abort() does not end operations that are in progress, or does not affect later ones.
+TEST(ShmComm, AbortEndsOperationsOfAllRanks) {
+  Meeting meeting(3);
+  const auto children = start_ranks(3, [&](int rank) {
+    auto group = connect(options(rank, 3), meeting.exchange(rank)).communicator;
+    std::thread aborting;
+    if (rank == 0)
+      aborting = std::thread([&] {
+        std::this_thread::sleep_for(milliseconds(200));
+        group->abort();
+      });
+    // Rank 2 never arrives.
+    const auto code =
+        rank == 2 ? code_of(ErrorCode::unavailable) : code_of([&] { group->barrier(); });
+    if (aborting.joinable()) aborting.join();
+    meeting.counter().fetch_add(1);
+    while (meeting.counter().load() < 3) std::this_thread::sleep_for(milliseconds(1));
+    return code_of([&] { group->barrier(); }) == code ? code : 1;
+  });
+  for (const auto child : children) EXPECT_EQ(end_of(child), code_of(ErrorCode::unavailable));
+}
+
 // Fails if a rank counts as dead although it contributed to the operation before it exited.
 TEST(ShmComm, PeerThatExitsAfterContributingIsNotDead) {
   Meeting meeting(2);
