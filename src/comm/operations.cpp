@@ -56,6 +56,19 @@ void check_multiple(const char* where, const at::Tensor& large, const at::Tensor
                  " elements with the same dtype and device"});
 }
 
+/// Returns true if the memory of both host tensors can be passed to shared memory as it is.
+bool are_plain(const at::Tensor& one, const at::Tensor& other) {
+  const auto is_plain = [](const at::Tensor& tensor) {
+    return tensor.is_contiguous() && !tensor.is_conj() && !tensor.is_neg();
+  };
+  return is_plain(one) && is_plain(other);
+}
+
+/// Tells autograd that the tensor's memory has changed.
+void mark_changed(const at::Tensor& tensor) {
+  if (!tensor.is_inference()) tensor.unsafeGetTensorImpl()->bump_version();
+}
+
 }  // namespace
 
 template <typename Call>
@@ -161,8 +174,13 @@ at::Tensor ProcessGroup::all_gather(const at::Tensor& input) {
 void ProcessGroup::all_gather_into_tensor(const at::Tensor& output, const at::Tensor& input) {
   check_multiple("all_gather_into_tensor", output, input, impl_->size);
   if (auto* memory = impl_->memory_for(input)) {
-    output.copy_(memory->all_gather(input).view(output.sizes()));
-    return;
+    if (!are_plain(output, input)) {
+      output.copy_(memory->all_gather(input).view(output.sizes()));
+      return;
+    }
+    memory->all_gather(input.const_data_ptr(), output.mutable_data_ptr(),
+                       static_cast<std::int64_t>(input.nbytes()));
+    return mark_changed(output);
   }
   impl_->run("all_gather_into_tensor", [&](c10d::ProcessGroup& group) {
     auto to = output;
@@ -189,6 +207,11 @@ void ProcessGroup::reduce_scatter_tensor(const at::Tensor& output, const at::Ten
                                          ReduceOp op) {
   check_multiple("reduce_scatter_tensor", input, output, impl_->size);
   if (auto* memory = impl_->memory_for(input)) {
+    if (are_plain(output, input)) {
+      memory->reduce_scatter(input.const_data_ptr(), output.mutable_data_ptr(), output.numel(),
+                             input.scalar_type(), op);
+      return mark_changed(output);
+    }
     // View the input as one row per rank, regardless of its shape.
     const auto rows = input.reshape({impl_->size, output.numel()});
     output.copy_(memory->reduce_scatter(rows, op).view(output.sizes()));
