@@ -204,6 +204,10 @@ inline constexpr const char* kStaged = "staged";
 /// that rank. On other accelerators, the name refers to the vendor's backend.
 inline constexpr const char* kCcl = "ccl";
 
+/// Name of the backend that runs collectives over shared memory. It works with every accelerator
+/// and with the host itself. See make_shm_backend().
+inline constexpr const char* kShm = "shm";
+
 /// Options for creating a backend. All ranks pass the same store and size. Each passes its own
 /// rank.
 struct GroupOptions {
@@ -235,18 +239,44 @@ using BackendFactory = std::function<c10::intrusive_ptr<c10d::Backend>(
 ANYACCEL_API c10::intrusive_ptr<c10d::Backend> make_staged_backend(
     const c10::intrusive_ptr<c10d::Store>& store, const GroupOptions& options);
 
+/// Create the backend that runs all-reduce, reduce, broadcast, all-gather, reduce-scatter and
+/// barrier over the shared memory of ranks on one host, with the op `ShareMemCommBuilder`. gloo
+/// runs gather, scatter, all-to-all, sends and receives, and all-reduces of sparse tensors. Device
+/// tensors are copied as by make_staged_backend(). Every rank of the group calls it.
+///
+/// Asynchronous operations run in call order on a thread of the backend. Synchronous ones
+/// (`asyncOp` is false) run on the calling thread if nothing is queued, and have finished when the
+/// call returns. Use each group from one thread only.
+///
+/// Dtypes: functions that only move data support all dtypes. Reductions support floating-point
+/// dtypes of 16 to 64 bits, integers, bool and sums and averages of complex numbers. Bitwise
+/// reductions support integers and bool, PREMUL_SUM floating-point dtypes. As in NCCL, AVG
+/// truncates averages of integers; it rejects bool, uint16, uint32 and uint64. All ranks get
+/// bit-identical results.
+///
+/// Without shared memory: if the ranks are on several hosts, or cannot share memory for another
+/// reason, gloo moves all data, and rank 0 logs a warning with the reason. If a rank cannot load
+/// the op, all ranks use the staging backend, and rank 0 logs that rank's reason.
+///
+/// Errors: as for make_staged_backend(). Over shared memory, all ranks get the same error. It names
+/// the rank of the group that died, left or did not respond in time, and the group is then
+/// unusable. If a rank calls Backend::abort(), operations over shared memory throw `unavailable` on
+/// all ranks, including those in progress.
+ANYACCEL_API c10::intrusive_ptr<c10d::Backend> make_shm_backend(
+    const c10::intrusive_ptr<c10d::Store>& store, const GroupOptions& options);
+
 /// Register a backend under a torch.distributed name ("nccl", ...), replacing any backend already
 /// registered under that name. Throws `invalid_argument` for an empty name or factory. Thread-safe.
 ANYACCEL_API void register_backend(const std::string& name, BackendFactory factory);
 
-/// Return the sorted names that make_backend() accepts: the registered ones, "staged", the
+/// Return the sorted names that make_backend() accepts: the registered ones, "staged", "shm", the
 /// communication_backend_name() of this process's accelerator, and "ccl" and "gloo" if that
 /// accelerator is the host. Thread-safe.
 ANYACCEL_API std::vector<std::string> backend_names();
 
-/// Create the backend with this name: the registered backend if there is one, otherwise the oneCCL
-/// backend for "ccl" on the host, otherwise the staging backend. Throws `invalid_argument` for an
-/// unknown name.
+/// Create the backend with this name: the registered backend if there is one, otherwise the
+/// shared-memory backend for "shm", the oneCCL backend for "ccl" on the host, and the staging
+/// backend for all other names. Throws `invalid_argument` for an unknown name.
 ANYACCEL_API c10::intrusive_ptr<c10d::Backend> make_backend(
     const std::string& name, const c10::intrusive_ptr<c10d::Store>& store,
     const GroupOptions& options);

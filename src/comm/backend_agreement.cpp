@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "anyaccel/accelerator.h"
 #include "anyaccel/comm.h"
 #include "anyaccel/error.h"
 #include "base/log.h"
@@ -54,6 +55,24 @@ std::string agree_on_backend(c10d::Store& store, int rank, int size,
     log(LogLevel::warning,
         "oneCCL is not available on all ranks (" + got + "): all ranks use gloo");
   return kGloo;
+}
+
+std::string shared_memory_obstacle() {
+  try {
+    get_accelerator().create_op_builder("ShareMemCommBuilder")->load();
+    return {};
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+}
+
+std::string first_obstacle(c10d::Store& store, int rank, int size, const std::string& mine) {
+  const auto key = [](int of) { return "shared memory/" + std::to_string(of); };
+  store.set(key(rank), std::vector<std::uint8_t>(mine.begin(), mine.end()));
+  for (int other = 0; other < size; ++other)
+    if (const auto text = store.get(key(other)); !text.empty())
+      return "rank " + std::to_string(other) + ": " + std::string(text.begin(), text.end());
+  return {};
 }
 
 }  // namespace anyaccel::comm

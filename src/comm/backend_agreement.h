@@ -22,4 +22,12 @@ struct BackendPreference {
 std::string agree_on_backend(c10d::Store& store, int rank, int size,
                              const BackendPreference& preference);
 
+/// Returns the reason why this rank cannot load the shared-memory op, or an empty string if it can.
+std::string shared_memory_obstacle();
+
+/// Returns `mine` of the first rank that passes a text, with that rank's number, or an empty string
+/// if all texts are empty. All ranks must call it once per store, and get the same result.
+/// Exceptions from the store are propagated.
+std::string first_obstacle(c10d::Store& store, int rank, int size, const std::string& mine);
+
 }  // namespace anyaccel::comm

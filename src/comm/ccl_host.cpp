@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "anyaccel/ops/ccl_comm.h"
+#include "comm/lazy_work.h"
 
 namespace anyaccel::comm {
 
@@ -19,21 +20,6 @@ using Tensors = std::vector<at::Tensor>;
 using Lists = std::vector<std::vector<at::Tensor>>;
 using WorkPtr = c10::intrusive_ptr<c10d::Work>;
 using c10d::OpType;
-
-/// A work object that runs its operation in wait(). StagedBackend's executor calls wait()
-/// immediately, without holding a lock.
-class LazyWork final : public c10d::Work {
- public:
-  LazyWork(int rank, OpType type, std::function<void()> operation)
-      : c10d::Work(rank, type), operation_(std::move(operation)) {}
-  bool wait(std::chrono::milliseconds /*timeout*/) override {
-    if (const auto operation = std::exchange(operation_, nullptr)) operation();
-    return true;
-  }
-
- private:
-  std::function<void()> operation_;
-};
 
 /// Returns nullopt for reductions that oneCCL does not support.
 std::optional<ReduceOp> reduction(c10d::ReduceOp::RedOpType kind) {

@@ -18,7 +18,7 @@ StagedBackend::WorkPtr StagedBackend::broadcast(Tensors& tensors,
     return gloo.broadcast(list, options);
   });
   op.outputs = tensors;
-  return run(std::move(op));
+  return run(std::move(op), options.asyncOp);
 }
 
 StagedBackend::WorkPtr StagedBackend::allgather(Lists& outputs, Tensors& inputs,
@@ -34,7 +34,7 @@ StagedBackend::WorkPtr StagedBackend::allgather(Lists& outputs, Tensors& inputs,
     return gloo.allgather(out, in, options);
   });
   op.outputs = outputs[0];
-  return run(std::move(op));
+  return run(std::move(op), options.asyncOp);
 }
 
 StagedBackend::WorkPtr StagedBackend::_allgather_base(at::Tensor& output, at::Tensor& input,
@@ -58,7 +58,7 @@ StagedBackend::WorkPtr StagedBackend::allgather_into_tensor_coalesced(
     });
   }
   op.outputs = outputs;
-  return run(std::move(op));
+  return run(std::move(op), options.asyncOp);
 }
 
 StagedBackend::WorkPtr StagedBackend::allgather_coalesced(Lists& outputs, Tensors& inputs,
@@ -77,7 +77,7 @@ StagedBackend::WorkPtr StagedBackend::allgather_coalesced(Lists& outputs, Tensor
       return gloo.allgather(out, in, options);
     });
   }
-  return run(std::move(op));
+  return run(std::move(op), options.asyncOp);
 }
 
 StagedBackend::WorkPtr StagedBackend::gather(Lists& outputs, Tensors& inputs,
@@ -98,7 +98,7 @@ StagedBackend::WorkPtr StagedBackend::gather(Lists& outputs, Tensors& inputs,
     Tensors in{host};
     return gloo.gather(out, in, options);
   });
-  return run(std::move(op));
+  return run(std::move(op), options.asyncOp);
 }
 
 StagedBackend::WorkPtr StagedBackend::scatter(Tensors& outputs, Lists& inputs,
@@ -118,7 +118,7 @@ StagedBackend::WorkPtr StagedBackend::scatter(Tensors& outputs, Lists& inputs,
     return gloo.scatter(out, in, options);
   });
   op.outputs = outputs;
-  return run(std::move(op));
+  return run(std::move(op), options.asyncOp);
 }
 
 StagedBackend::WorkPtr StagedBackend::alltoall_base(at::Tensor& output, at::Tensor& input,
@@ -157,7 +157,7 @@ StagedBackend::WorkPtr StagedBackend::alltoall_base(at::Tensor& output, at::Tens
     return gloo.alltoall_base(target, source, target_splits, source_splits, options);
   });
   op.outputs = {output};
-  return run(std::move(op));
+  return run(std::move(op), options.asyncOp);
 }
 
 StagedBackend::WorkPtr StagedBackend::alltoall(Tensors& outputs, Tensors& inputs,
@@ -201,7 +201,7 @@ StagedBackend::WorkPtr StagedBackend::alltoall(Tensors& outputs, Tensors& inputs
     }
   };
   op.outputs = outputs;
-  return run(std::move(op));
+  return run(std::move(op), options.asyncOp);
 }
 
 StagedBackend::WorkPtr StagedBackend::send(Tensors& tensors, int rank, int tag) {
@@ -243,7 +243,7 @@ StagedBackend::WorkPtr StagedBackend::barrier(const c10d::BarrierOptions& option
   op.posts.push_back([options](c10d::Backend& gloo) { return gloo.barrier(options); });
   // The barrier also waits for work that is already queued on the devices.
   get_accelerator().synchronize();
-  return run(std::move(op));
+  return run(std::move(op), options.asyncOp);
 }
 
 void StagedBackend::monitoredBarrier(const c10d::BarrierOptions& options, bool wait_all) {
@@ -254,7 +254,7 @@ void StagedBackend::monitoredBarrier(const c10d::BarrierOptions& options, bool w
     done->markCompleted();
     return c10d::Work::create_from_future(done);
   });
-  run(std::move(op))->wait();
+  run(std::move(op), options.asyncOp)->wait();
 }
 
 }  // namespace anyaccel::comm

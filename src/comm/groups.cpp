@@ -15,11 +15,14 @@
 
 #include "anyaccel/accelerator.h"
 #include "anyaccel/comm.h"
+#include "base/log.h"
 #include "base/untrusted_text.h"
+#include "comm/backend_agreement.h"
 #include "comm/ccl_host.h"
 #include "comm/ddp_timer.h"
 #include "comm/dispatch.h"
 #include "comm/groups.h"
+#include "comm/shm_backend.h"
 #include "comm/staged.h"
 
 namespace anyaccel::comm {
@@ -46,17 +49,50 @@ c10::intrusive_ptr<c10d::Backend> make_gloo(const c10::intrusive_ptr<c10d::Store
       store, rank, size, c10d::ProcessGroupGloo::Options::create_default(timeout));
 }
 
+void check(const char* where, const c10::intrusive_ptr<c10d::Store>& store,
+           const GroupOptions& options) {
+  if (!store || options.size < 1 || options.rank < 0 || options.rank >= options.size)
+    throw Error(
+        ErrorCode::invalid_argument, where,
+        {.what = "a group requires a store, a size of at least 1 and a rank below the size",
+         .got = "rank " + std::to_string(options.rank) + " of " + std::to_string(options.size)});
+}
+
 }  // namespace
 
 c10::intrusive_ptr<c10d::Backend> make_staged_backend(const c10::intrusive_ptr<c10d::Store>& store,
                                                       const GroupOptions& options) {
-  if (!store || options.size < 1 || options.rank < 0 || options.rank >= options.size)
-    throw Error(
-        ErrorCode::invalid_argument, "make_staged_backend",
-        {.what = "a group requires a store, a size of at least 1 and a rank below the size",
-         .got = "rank " + std::to_string(options.rank) + " of " + std::to_string(options.size)});
+  check("make_staged_backend", store, options);
   auto host = make_gloo(store, options.rank, options.size, options.timeout);
   return c10::make_intrusive<StagedBackend>(std::move(host), options);
+}
+
+c10::intrusive_ptr<c10d::Backend> make_shm_backend(const c10::intrusive_ptr<c10d::Store>& store,
+                                                   const GroupOptions& options) {
+  check("make_shm_backend", store, options);
+  const auto warn = [&](const std::string& reason) {
+    if (options.rank == 0)
+      log(LogLevel::warning, "the backend shm does not use shared memory, but gloo: " + reason);
+  };
+  // gloo connects now and not when it is first used, because a send or receive involves only some
+  // ranks, and gloo needs all of them to connect.
+  auto gloo = make_gloo(c10::make_intrusive<c10d::PrefixStore>("gloo", store), options.rank,
+                        options.size, options.timeout);
+  const auto obstacle =
+      first_obstacle(*store, options.rank, options.size, shared_memory_obstacle());
+  if (!obstacle.empty()) {
+    warn(obstacle);
+    return c10::make_intrusive<StagedBackend>(std::move(gloo), options, kShm);
+  }
+  // The op exchanges data through a process group when it sets up shared memory, and for all
+  // collectives if the ranks cannot share memory.
+  auto group = c10::make_intrusive<c10d::ProcessGroup>(store, options.rank, options.size);
+  constexpr auto kType = c10d::ProcessGroup::BackendType::GLOO;
+  group->setDefaultBackend(kType);
+  group->setBackend(c10::kCPU, kType, gloo);
+  auto memory = std::make_shared<ops::ShareMemComm>(group, options.timeout);
+  if (!memory->reason().empty()) warn(memory->reason());
+  return c10::make_intrusive<ShmBackend>(std::move(memory), std::move(gloo), options);
 }
 
 void register_backend(const std::string& name, BackendFactory factory) {
@@ -82,7 +118,7 @@ bool is_registered(const std::string& name) {
 }
 
 std::vector<std::string> backend_names() {
-  std::set<std::string> names{kStaged, get_accelerator().communication_backend_name()};
+  std::set<std::string> names{kStaged, kShm, get_accelerator().communication_backend_name()};
   if (get_accelerator().device_type() == c10::kCPU) names.insert({kCcl, kGloo});
   auto& state = registry();
   const std::lock_guard lock(state.mutex);
@@ -102,6 +138,7 @@ c10::intrusive_ptr<c10d::Backend> make_backend(const std::string& name,
       factory = found->second;
   }
   if (factory) return factory(store, options);
+  if (name == kShm) return make_shm_backend(store, options);
   // Use oneCCL only on the CPU: accelerators with their own memory need the vendor's oneCCL or
   // staging.
   if (name == kCcl && get_accelerator().device_type() == c10::kCPU) {

@@ -9,15 +9,10 @@
 
 #include "anyaccel/accelerator.h"
 #include "anyaccel/error.h"
+#include "comm/backend_agreement.h"
 #include "comm/groups.h"
 
 namespace anyaccel::comm {
-
-namespace {
-
-std::string text_of(const std::vector<std::uint8_t>& bytes) { return {bytes.begin(), bytes.end()}; }
-
-}  // namespace
 
 void rethrow_as_error(const char* where) {
   try {
@@ -44,7 +39,8 @@ ProcessGroup::Impl::Impl(c10::intrusive_ptr<c10d::Store> store, GroupSettings gi
       size(static_cast<int>(ranks.size())),
       store_(std::move(store)) {
   const bool own_ccl = settings.backend == kCcl && get_accelerator().device_type() == c10::kCPU;
-  if (!is_registered(settings.backend) && settings.backend != kStaged && !own_ccl)
+  if (!is_registered(settings.backend) && settings.backend != kStaged && settings.backend != kShm &&
+      !own_ccl)
     backend_reason =
         "no backend is registered as '" + settings.backend + "', so the staged backend is used";
   try {
@@ -56,28 +52,13 @@ ProcessGroup::Impl::Impl(c10::intrusive_ptr<c10d::Store> store, GroupSettings gi
   }
 }
 
-std::string ProcessGroup::Impl::own_obstacle() const {
-  if (!settings.shared_memory) return "it is disabled in the options";
-  try {
-    get_accelerator().create_op_builder("ShareMemCommBuilder")->load();
-    return {};
-  } catch (const std::exception& error) {
-    return error.what();
-  }
-}
-
 /// Returns the reason why the group cannot use shared memory, or an empty string if it can. All
-/// ranks get the same answer, the reason reported by the first rank that cannot use shared memory,
-/// because they must all use the same path.
+/// ranks get the same answer, because they must all use the same path.
 std::string ProcessGroup::Impl::obstacle() {
   if (size == 1) return "the group has only one rank";
-  const auto key = [](int of) { return "shared memory/" + std::to_string(of); };
-  const auto mine = own_obstacle();
-  store_->set(key(rank), std::vector<std::uint8_t>(mine.begin(), mine.end()));
-  for (int other = 0; other < size; ++other)
-    if (const auto text = text_of(store_->get(key(other))); !text.empty())
-      return "rank " + std::to_string(other) + ": " + text;
-  return {};
+  const auto mine =
+      settings.shared_memory ? shared_memory_obstacle() : "it is disabled in the options";
+  return first_obstacle(*store_, rank, size, mine);
 }
 
 ops::ShareMemComm* ProcessGroup::Impl::memory() {

@@ -70,8 +70,6 @@ class ANYACCEL_LOCAL ProcessGroup::Impl {
   c10::intrusive_ptr<c10d::ProcessGroup> group;
 
  private:
-  /// Returns the reason why this rank cannot use shared memory, or an empty string if it can.
-  std::string own_obstacle() const;
   std::string obstacle();
 
   c10::intrusive_ptr<c10d::Store> store_;

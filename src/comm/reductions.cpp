@@ -80,7 +80,7 @@ StagedBackend::WorkPtr StagedBackend::allreduce(Tensors& tensors,
     return gloo.allreduce(list, to);
   });
   op.outputs = tensors;
-  return run(std::move(op));
+  return run(std::move(op), options.asyncOp);
 }
 
 StagedBackend::WorkPtr StagedBackend::allreduce_coalesced(
@@ -95,7 +95,7 @@ StagedBackend::WorkPtr StagedBackend::allreduce_coalesced(
     });
   }
   op.outputs = tensors;
-  return run(std::move(op));
+  return run(std::move(op), options.asyncOp);
 }
 
 StagedBackend::WorkPtr StagedBackend::reduce(Tensors& tensors, const c10d::ReduceOptions& options) {
@@ -113,7 +113,7 @@ StagedBackend::WorkPtr StagedBackend::reduce(Tensors& tensors, const c10d::Reduc
     return gloo.reduce(list, to);
   });
   op.outputs = tensors;
-  return run(std::move(op));
+  return run(std::move(op), options.asyncOp);
 }
 
 StagedBackend::WorkPtr StagedBackend::reduce_scatter(Tensors& outputs, Lists& inputs,
@@ -133,7 +133,7 @@ StagedBackend::WorkPtr StagedBackend::reduce_scatter(Tensors& outputs, Lists& in
     return gloo.reduce_scatter(out, in, to);
   });
   op.outputs = outputs;
-  return run(std::move(op));
+  return run(std::move(op), options.asyncOp);
 }
 
 StagedBackend::WorkPtr StagedBackend::_reduce_scatter_base(
@@ -160,7 +160,7 @@ StagedBackend::WorkPtr StagedBackend::reduce_scatter_tensor_coalesced(
     });
   }
   op.outputs = outputs;
-  return run(std::move(op));
+  return run(std::move(op), options.asyncOp);
 }
 
 }  // namespace anyaccel::comm

@@ -40,9 +40,9 @@ void StagedWork::synchronize() {
 StagedBackend::StagedBackend(c10::intrusive_ptr<c10d::Backend> host, const GroupOptions& options,
                              std::string name)
     : Backend(options.rank, options.size),
+      options_(c10::make_intrusive<Options>(name, options.timeout)),
       name_(std::move(name)),
       host_(std::move(host)),
-      options_(c10::make_intrusive<Options>(name_, options.timeout)),
       collectives_(std::make_unique<SerialExecutor>()),
       messages_(std::make_unique<SerialExecutor>()) {}
 
@@ -64,11 +64,15 @@ void StagedBackend::setTimeout(std::chrono::milliseconds timeout) {
   host_->setTimeout(timeout);
 }
 
-StagedBackend::Operation StagedBackend::operation(const char* name, c10d::OpType type) const {
+void StagedBackend::check_process(const char* name) const {
   if (::getpid() != process_)
     throw Error(ErrorCode::invalid_state, name,
                 {.what = "the process group was created before fork()",
                  .hint = "create a new group in the child"});
+}
+
+StagedBackend::Operation StagedBackend::operation(const char* name, c10d::OpType type) const {
+  check_process(name);
   return {.name = name,
           .type = type,
           .staging = std::make_shared<Staging>(name, channels_),
@@ -112,17 +116,37 @@ StagedBackend::WorkPtr StagedBackend::post(const Post& post) {
   return post(*host_);
 }
 
-StagedBackend::WorkPtr StagedBackend::run(Operation operation) {
+std::exception_ptr StagedBackend::perform(const Operation& operation) noexcept {
+  try {
+    operation.staging->wait_until_read();
+    for (const auto& step : operation.posts) post(step)->wait();
+    if (operation.finish_on_host) operation.finish_on_host();
+    return nullptr;
+  } catch (...) {
+    return explained(operation.name, std::current_exception());
+  }
+}
+
+StagedBackend::WorkPtr StagedBackend::run(Operation operation, bool async) {
   auto work = start(operation);
-  collectives_->post([this, operation = std::move(operation), work] {
-    try {
-      operation.staging->wait_until_read();
-      for (const auto& step : operation.posts) post(step)->wait();
-      if (operation.finish_on_host) operation.finish_on_host();
-      work->succeed(*operation.staging, -1);
-    } catch (...) {
-      work->fail(explained(operation.name, std::current_exception()));
-    }
+  const auto complete = [this](const Operation& done, StagedWork& its, std::exception_ptr error) {
+    if (!error) try {
+        return its.succeed(*done.staging, -1);
+      } catch (...) {
+        error = explained(done.name, std::current_exception());
+      }
+    its.fail(std::move(error));
+  };
+  if (!async && runs_inline_ && is_idle() && operation.staging->devices().empty()) {
+    complete(operation, *work, perform(operation));
+    return work;
+  }
+  ++queued_;
+  collectives_->post([this, operation = std::move(operation), work, complete] {
+    auto error = perform(operation);
+    // A caller that has waited for the work object may run its next operation inline.
+    --queued_;
+    complete(operation, *work, std::move(error));
   });
   return work;
 }

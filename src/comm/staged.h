@@ -18,7 +18,7 @@
 
 namespace anyaccel::comm {
 
-class StagedBackend final : public c10d::Backend {
+class StagedBackend : public c10d::Backend {
  public:
   using Tensors = std::vector<at::Tensor>;
   using Lists = std::vector<std::vector<at::Tensor>>;
@@ -32,6 +32,7 @@ class StagedBackend final : public c10d::Backend {
   const std::string getBackendName() const override { return name_; }
   c10::intrusive_ptr<Options> getBackendOptions() override { return options_; }
   void setTimeout(std::chrono::milliseconds timeout) override;
+  void abort() override { host_->abort(); }
   void setSequenceNumberForGroup() override {}
   uint64_t getSequenceNumberForGroup() override { return sequence_; }
 
@@ -72,7 +73,7 @@ class StagedBackend final : public c10d::Backend {
   WorkPtr barrier(const c10d::BarrierOptions& options) override;
   void monitoredBarrier(const c10d::BarrierOptions& options, bool wait_all) override;
 
- private:
+ protected:
   /// Posts an operation to the host backend and returns its work object.
   using Post = std::function<WorkPtr(c10d::Backend&)>;
 
@@ -89,9 +90,25 @@ class StagedBackend final : public c10d::Backend {
   Operation operation(const char* name, c10d::OpType type) const;
   /// Checks a reduction and adds its tensor. Changes `reduce` to an operation that the host backend
   /// supports.
-  at::Tensor add_reduced(Operation& operation, const at::Tensor& tensor, c10d::ReduceOp& reduce,
-                         Use use) const;
-  WorkPtr run(Operation operation);
+  virtual at::Tensor add_reduced(Operation& operation, const at::Tensor& tensor,
+                                 c10d::ReduceOp& reduce, Use use) const;
+  /// Queues an operation, or runs it on this thread if it is synchronous and may run inline.
+  WorkPtr run(Operation operation, bool async);
+  /// Returns true if no collective is queued or in progress.
+  bool is_idle() const noexcept { return queued_ == 0; }
+  /// Throws `invalid_state` in a forked child.
+  void check_process(const char* name) const;
+  void check_rank(const char* name, int64_t rank) const;
+
+  std::atomic<uint64_t> sequence_{0};
+  c10::intrusive_ptr<Options> options_;
+  /// Whether synchronous operations on host tensors run on the caller's thread if nothing is
+  /// queued. Requires a host backend whose work objects run their operations in wait().
+  bool runs_inline_ = false;
+
+ private:
+  /// Runs an operation's steps on the host. Returns null, or the error.
+  std::exception_ptr perform(const Operation& operation) noexcept;
   WorkPtr run_beside(Operation operation);
   c10::intrusive_ptr<StagedWork> start(Operation& operation);
   /// If this thread is coalescing operations, adds `work` to its list.
@@ -99,17 +116,15 @@ class StagedBackend final : public c10d::Backend {
   WorkPtr post(const Post& post);
   std::exception_ptr explained(const char* name, std::exception_ptr error) const;
   const at::Tensor& only(const char* name, const Tensors& tensors) const;
-  void check_rank(const char* name, int64_t rank) const;
   void check_lists(const char* name, const Lists& lists, const Tensors& single) const;
   void check_multiple(const char* name, const at::Tensor& large, const at::Tensor& small) const;
   void join_finished(bool all);
 
   const std::string name_;
   c10::intrusive_ptr<c10d::Backend> host_;
-  c10::intrusive_ptr<Options> options_;
   std::shared_ptr<Channels> channels_ = std::make_shared<Channels>();
-  std::mutex host_mutex_;  // serializes posting to the host backend
-  std::atomic<uint64_t> sequence_{0};
+  std::mutex host_mutex_;       // serializes posting to the host backend
+  std::atomic<int> queued_{0};  // collectives that are queued or in progress on the executor
   std::mutex coalesced_mutex_;
   std::map<std::thread::id, std::vector<WorkPtr>> coalesced_;  // one list per coalescing thread
   pid_t process_ = ::getpid();

@@ -25,6 +25,7 @@ _torch.require()
 from . import _deepspeed_paths, _thread_exit, _native  # noqa: E402, F401
 from .accelerator import Accelerator, get_accelerator, is_current_accelerator_supported, set_accelerator  # noqa: E402
 from .backend import Backend, register_backend  # noqa: E402
+from .comm import register_shared_memory as _register_shared_memory  # noqa: E402
 from .errors import Error  # noqa: E402
 from .op_builder import OpBuilder  # noqa: E402
 from .stream import Event, Stream  # noqa: E402
@@ -38,6 +39,7 @@ __version__ = _native.__version__
 
 
 _deepspeed_paths.install()
+_register_shared_memory()
 
 
 if _TYPE_CHECKING:

@@ -4,9 +4,10 @@ for devices whose vendor does not provide one.
     torch.distributed.init_process_group(get_accelerator().communication_backend_name())
 
 works on every accelerator: selecting an accelerator registers its backend name with torch, unless
-torch or a vendor's package already has a backend of that name. "staged" is always registered. On
-the host, "ccl" is registered too; if oneCCL is unavailable, using it raises an error with the
-reason. torch itself rejects "nccl" and "xccl" if it was built without them; init_process_group()
+torch or a vendor's package already has a backend of that name. "staged" is always registered.
+"shm", which runs collectives over shared memory between the ranks on one host, is registered by
+`import anyaccel`. On the host, "ccl" is registered too; if oneCCL is unavailable, using it raises an
+error with the reason. torch itself rejects "nccl" and "xccl" if it was built without them; init_process_group()
 without a name then uses "staged". If the simulator stands in for CUDA or XPU, these names also use
 "staged".
 """
@@ -18,19 +19,34 @@ from torch import distributed
 
 STAGED = "staged"
 CCL = "ccl"
+SHM = "shm"
+
+
+def register_shared_memory():
+    """Register "shm" with torch for host tensors, unless the name is already taken.
+
+    register() later adds the accelerator's device type.
+    """
+    if distributed.is_available() and not _is_taken(SHM):
+        distributed.Backend.register_backend(SHM, _maker(SHM), devices=["cpu"])
+
+
+def _is_taken(name):
+    """Return whether another package has registered the name."""
+    taken = distributed.Backend._plugins.get(name.upper())
+    return taken is not None and not hasattr(taken.creator_fn, "anyaccel_name")
 
 
 def register(accelerator, names=None):
-    """Register "staged" and `names` (default: the accelerator's communication backend) with torch,
-    except names that are already taken.
+    """Register "staged", "shm" and `names` (default: the accelerator's communication backend) with
+    torch, except names that are already taken.
     """
     if not distributed.is_available():
         return
     devices = list(dict.fromkeys(["cpu", accelerator.device_type()]))
-    for name in (STAGED, *(names or [accelerator.communication_backend_name()])):
-        taken = distributed.Backend._plugins.get(name.upper())
-        if taken is not None and not hasattr(taken.creator_fn, "anyaccel_name"):
-            continue  # registered by a vendor's package
+    for name in (STAGED, SHM, *(names or [accelerator.communication_backend_name()])):
+        if _is_taken(name):
+            continue
         if name in _built_in():
             # A name reserved by torch. If this torch lacks that backend, ours becomes the device's
             # default.
