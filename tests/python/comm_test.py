@@ -1,5 +1,4 @@
-"""torch.distributed with the staged backend in two processes. COMM_DEVICE names the device of the
-tensors.
+"""torch.distributed with the staged backend, or the one that COMM_BACKEND names, in two processes.
 """
 
 import datetime
@@ -14,11 +13,13 @@ import torch.distributed as dist
 
 import anyaccel
 
+BACKEND = os.environ.get("COMM_BACKEND", "staged")
+
 
 def start(rank, size, port):
     accelerator = anyaccel.get_accelerator()
     accelerator.set_device(rank % accelerator.device_count())
-    dist.init_process_group("staged", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=size,
+    dist.init_process_group(BACKEND, init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=size,
                             timeout=datetime.timedelta(seconds=120))
     return accelerator.torch_device(None if accelerator.name() == "cpu" else accelerator.current_device())
 
@@ -156,7 +157,8 @@ def check_order(rank, device):
 
 
 def check_errors(rank, device):
-    for call, words in ((lambda: dist.all_reduce(torch.zeros(2, dtype=torch.int16, device=device)), "int16"),
+    rejected = torch.int16 if BACKEND == "staged" else torch.float8_e5m2
+    for call, words in ((lambda: dist.all_reduce(torch.zeros(2, dtype=rejected, device=device)), str(rejected).removeprefix("torch.")),
                         (lambda: dist.all_reduce(torch.zeros(2, dtype=torch.bool, device=device), op=dist.ReduceOp.AVG), "bool"),
                         (lambda: dist.all_gather_into_tensor(torch.zeros(3, device=device), torch.zeros(2, device=device)), "large")):
         with pytest.raises(RuntimeError, match=words):
@@ -189,7 +191,8 @@ def check_timeout(rank, device):
     store = dist.distributed_c10d._get_default_store()
     if rank == 1:  # rank 0 hosts the store, so it exits last
         dist.group.WORLD._get_backend(device).set_timeout(datetime.timedelta(seconds=1))
-        with pytest.raises(RuntimeError, match=r"\[all_reduce\] a peer did not respond within 1000 ms on rank 1 of 2"):
+        late = {"staged": r"\[all_reduce\] a peer did not respond within 1000 ms on rank 1 of 2", "shm": "rank 0 did not respond in time"}
+        with pytest.raises(RuntimeError, match=late[BACKEND]):
             dist.all_reduce(values(rank, device))
         store.set("late", "1")
     else:
