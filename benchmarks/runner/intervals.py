@@ -9,7 +9,7 @@ import statistics
 LEVEL = 0.95
 RESAMPLES = 2000
 FEWEST = 6  # with fewer rounds, the 95 % interval contains the true ratio in less than 95 % of comparisons
-RATES = ("tokens_s", "passes_s", "gb_s", "per_second")
+RATES = ("tokens_s", "passes_s", "gb_s", "gflops", "per_second")
 TIMES = ("_ns", "_us", "_ms", "build_s")
 
 

@@ -1,5 +1,5 @@
-// The FNV-1a hash of Fowler, Noll and Vo. Do not use it where someone could benefit
-// from a collision.
+// The FNV-1a hash of Fowler, Noll and Vo. Do not use it where someone could benefit from a
+// collision.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,9 @@
 """Helpers for tests of `anyaccel train --model`: small models with tokenizers and chat templates, data
-files, and the order in which a run visits its data.
+files, the order in which a run visits its data, and the same training with transformers.
 """
+import hashlib
 import json
+import math
 import os
 import pathlib
 import shutil
@@ -12,6 +14,9 @@ import unittest
 import random_models  # skips the test if transformers is not installed
 import tokenizer_kinds
 from shell import shell
+
+import torch
+import transformers
 from transformers import PreTrainedTokenizerFast
 
 BUILD = pathlib.Path(os.environ["ANYACCEL_BUILD_DIR"])
@@ -22,6 +27,8 @@ CHATML = ("{% for m in messages %}<|im_start|>{{ m.role }}\n{% if m.role == 'ass
           "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}")
 WORDS = "the model writes short answers about ships rivers and old maps while rain falls on stone roofs".split(" ")
 MASK = (1 << 64) - 1
+SCHEDULES = {"cosine": transformers.get_cosine_schedule_with_warmup, "linear": transformers.get_linear_schedule_with_warmup,
+             "constant": lambda optimizer, warmup, _: transformers.get_constant_schedule_with_warmup(optimizer, warmup)}
 
 
 def without_marks(template):
@@ -110,3 +117,49 @@ class FineTuneCase(unittest.TestCase):
         """Return the parsed JSON lines that a run printed. The last one is the result."""
         self.assertEqual(done.returncode, 0, done.stderr)
         return [json.loads(line) for line in done.stdout.splitlines()]
+
+    def losses(self, done):
+        return self.result(done)[-1]["losses"]
+
+    def last(self, done):
+        """Return the result of a job, whose communication library may print other lines."""
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return json.loads(done.stdout.splitlines()[-1])
+
+    def digests(self, out):
+        return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in (self.folder / out).iterdir() if path.is_file()}
+
+    def reference(self, model, examples, rows, seed, steps, batch, accumulation, lr, schedule, warmup, decay=0.0):
+        """Return the losses of transformers' model and torch's AdamW over the same data in the same order."""
+        trained = [p for p in model.parameters() if p.requires_grad]
+        optimizer = torch.optim.AdamW([dict(params=[p for p in trained if p.dim() > 1], weight_decay=decay),
+                                       dict(params=[p for p in trained if p.dim() <= 1], weight_decay=0.0)], lr=lr)
+        scheduler = SCHEDULES[schedule](optimizer, math.ceil(steps * warmup), steps)
+        per_step, order, losses = batch * accumulation, [], []
+        for epoch in range(-(-steps * per_step // len(rows))):
+            order += shuffled(len(rows), seed, epoch + 1)
+        for step in range(steps):
+            parts = [part for row in order[step * per_step:(step + 1) * per_step] for part in rows[row]]
+            inputs = []
+            for example, begin, length in parts:
+                ids = torch.tensor([examples[example]["ids"][begin:begin + length]])
+                labels = torch.tensor([examples[example]["labels"][begin:begin + length]])
+                inputs.append((ids, labels))
+            count = sum((labels[:, 1:] != -100).sum().item() for _, labels in inputs)
+            optimizer.zero_grad()
+            total = 0.0
+            for ids, labels in inputs:
+                logits = model(input_ids=ids, use_cache=False).logits
+                loss = torch.nn.functional.cross_entropy(logits[0, :-1], labels[0, 1:], ignore_index=-100, reduction="sum") / count
+                loss.backward()
+                total += loss.item()
+            torch.nn.utils.clip_grad_norm_(trained, 1.0)
+            optimizer.step()
+            scheduler.step()
+            losses.append(total)
+        return losses
+
+    def close(self, got, want, limit=1e-3):
+        self.assertEqual(len(got), len(want))
+        for step, (ours, theirs) in enumerate(zip(got, want)):
+            self.assertLess(abs(ours - theirs) / theirs, limit, f"step {step + 1}: {ours}, not {theirs}")

@@ -1,17 +1,16 @@
 """Tests of `anyaccel train --model` as users run it: the same losses as transformers and PEFT, exact
 resuming after a kill, full disks, logs, and folders that transformers and PEFT load.
 """
-import hashlib
 import json
 import math
 import os
 import signal
-import struct
 import subprocess
 import unittest
 
-from fine_tune_case import FineTuneCase, conversations, make_model, shuffled
+from fine_tune_case import FineTuneCase, conversations, make_model
 from shell import BIN, libtorch_accelerator, shell
+from tensorboard_events import fields, records
 
 import numpy
 import safetensors.torch
@@ -24,57 +23,9 @@ except ImportError:
     peft = None
 
 STATE = ("model.safetensors", "training_state.safetensors")
-SCHEDULES = {"cosine": transformers.get_cosine_schedule_with_warmup, "linear": transformers.get_linear_schedule_with_warmup,
-             "constant": lambda optimizer, warmup, _: transformers.get_constant_schedule_with_warmup(optimizer, warmup)}
 
 
 class FineTune(FineTuneCase):
-    def losses(self, done):
-        return self.result(done)[-1]["losses"]
-
-    def last(self, done):
-        """Return the result of a job, whose communication library may print other lines."""
-        self.assertEqual(done.returncode, 0, done.stderr)
-        return json.loads(done.stdout.splitlines()[-1])
-
-    def digests(self, out):
-        return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in (self.folder / out).iterdir() if path.is_file()}
-
-    def reference(self, model, examples, rows, seed, steps, batch, accumulation, lr, schedule, warmup, decay=0.0):
-        """Return the losses of transformers' model and torch's AdamW over the same data in the same order."""
-        trained = [p for p in model.parameters() if p.requires_grad]
-        optimizer = torch.optim.AdamW([dict(params=[p for p in trained if p.dim() > 1], weight_decay=decay),
-                                       dict(params=[p for p in trained if p.dim() <= 1], weight_decay=0.0)], lr=lr)
-        scheduler = SCHEDULES[schedule](optimizer, math.ceil(steps * warmup), steps)
-        per_step, order, losses = batch * accumulation, [], []
-        for epoch in range(-(-steps * per_step // len(rows))):
-            order += shuffled(len(rows), seed, epoch + 1)
-        for step in range(steps):
-            parts = [part for row in order[step * per_step:(step + 1) * per_step] for part in rows[row]]
-            inputs = []
-            for example, begin, length in parts:
-                ids = torch.tensor([examples[example]["ids"][begin:begin + length]])
-                labels = torch.tensor([examples[example]["labels"][begin:begin + length]])
-                inputs.append((ids, labels))
-            count = sum((labels[:, 1:] != -100).sum().item() for _, labels in inputs)
-            optimizer.zero_grad()
-            total = 0.0
-            for ids, labels in inputs:
-                logits = model(input_ids=ids, use_cache=False).logits
-                loss = torch.nn.functional.cross_entropy(logits[0, :-1], labels[0, 1:], ignore_index=-100, reduction="sum") / count
-                loss.backward()
-                total += loss.item()
-            torch.nn.utils.clip_grad_norm_(trained, 1.0)
-            optimizer.step()
-            scheduler.step()
-            losses.append(total)
-        return losses
-
-    def close(self, got, want, limit=1e-3):
-        self.assertEqual(len(got), len(want))
-        for step, (ours, theirs) in enumerate(zip(got, want)):
-            self.assertLess(abs(ours - theirs) / theirs, limit, f"step {step + 1}: {ours}, not {theirs}")
-
     # Fails if the losses of full fine-tuning differ from those of transformers: wrong labels,
     # order, normalization, schedule, clipping or weight decay, or attention across packed
     # sequences.
@@ -423,48 +374,6 @@ class FineTune(FineTuneCase):
                     last = self.last(done)
                     self.close(last["losses"], want)
                     self.assertEqual((last["world_size"], last["same_weights"]), (2, True))
-
-
-def records(data):
-    """Return the data of the records of a TFRecord file."""
-    out, at = [], 0
-    while at < len(data):
-        (size,) = struct.unpack_from("<Q", data, at)
-        out.append(data[at + 12:at + 12 + size])
-        at += 16 + size
-    return out
-
-
-def fields(message):
-    """Return the fields of a protocol buffer by number."""
-    at, out = 0, {}
-
-    def varint():
-        nonlocal at
-        value = shift = 0
-        while True:
-            byte = message[at]
-            at += 1
-            value |= (byte & 127) << shift
-            shift += 7
-            if byte < 128:
-                return value
-
-    while at < len(message):
-        key = varint()
-        kind = key & 7
-        if kind == 0:
-            value = varint()
-        elif kind == 2:
-            size = varint()
-            at += size
-            value = message[at - size:at]
-        else:
-            size = {1: 8, 5: 4}[kind]
-            (value,) = struct.unpack_from("<d" if size == 8 else "<f", message, at)
-            at += size
-        out.setdefault(key >> 3, []).append(value)
-    return out
 
 
 if __name__ == "__main__":

@@ -25,8 +25,8 @@ class Sim(SmallModelTest):
         self.assertEqual(done.returncode, 0, done.stderr)
         return json.loads(done.stdout.splitlines()[-1])
 
-    # Fails if the losses on the simulator are not bitwise equal to those on the CPU with torch's ops,
-    # or differ from those of the op decoder_training by more than rounding.
+    # Fails if the losses on the simulator are not bitwise equal to those on the CPU with torch's
+    # ops, or differ from those of the op decoder_training by more than rounding.
     def test_losses_match_cpu(self):
         for options in ("", "--dropout 0.1", "--dtype bf16", "--dtype fp16", "--graph"):
             with self.subTest(options):

@@ -42,14 +42,14 @@ class Setup(unittest.TestCase):
         subprocess.run([sys.executable, "-m", "venv", "--without-pip", environment], check=True)
         return put_torch(environment, version) if version else None
 
-    def setup(self, name):
+    def setup(self, name, options=("--no-tests",)):
         """Run setup with this environment's Python first in PATH. Return (exit status, output,
         selected torch).
         """
         variables = {key: value for key, value in os.environ.items()
                      if not key.startswith(("PIP_", "ANYACCEL_", "PYTHON")) and key not in ("Torch_DIR", "VIRTUAL_ENV")}
         variables |= {"PATH": f"{self.folder}/{name}/bin:{self.folder}/bin:{os.environ['PATH']}", "PIP_NO_INDEX": "1", "PIP_CONFIG_FILE": "/dev/null"}
-        done = subprocess.run([self.folder / "tree/tools/setup", "--no-tests"], env=variables, capture_output=True, text=True, timeout=200)
+        done = subprocess.run([self.folder / "tree/tools/setup", *options], env=variables, capture_output=True, text=True, timeout=200)
         answer = self.folder / "tree/.cache/setup/torch_dir"
         chosen = answer.read_text().strip().removesuffix("/share/cmake/Torch") if answer.exists() else None
         return done.returncode, done.stdout + done.stderr, chosen
@@ -70,6 +70,14 @@ class Setup(unittest.TestCase):
         status, said, chosen = self.setup("second")
         self.assertEqual((status, chosen), (0, own), said)
         self.assertIn(f"not used: {second}", said)
+
+    # Fails if the modules in .venv are not compiled for the tests.
+    def test_compiles_modules(self):
+        self.python("plain")
+        own = self.python("tree/.venv", "2.13.0")
+        status, said, chosen = self.setup("plain", [])
+        self.assertEqual((status, chosen), (0, own), said)
+        self.assertEqual(len(list(pathlib.Path(own).glob("__pycache__/__init__.*.pyc"))), 1, said)
 
     # Fails if a download starts before its size is printed, or an unsuitable torch is skipped
     # without a message.

@@ -18,10 +18,12 @@
 namespace anyaccel::ops {
 
 /// Return whether the functions below use the op for this tensor: float32, bfloat16, float16 or
-/// float64 in host memory, and the op can be loaded. The first call loads the op, building it first
-/// if necessary. If that fails, warns through c10 and returns false. The first call for such
-/// a tensor reads the environment variable ANYACCEL_TRAINING. `plain`: returns false. `auto`, empty
-/// or unset: uses the op. Other values throw `invalid_argument`. Thread-safe.
+/// float64 in host memory, and the op can be loaded. The first call for a tensor of this kind loads
+/// the op, building it first if necessary. If that fails, warns through c10 and returns false.
+///
+/// That call also reads the environment variable ANYACCEL_TRAINING. With `plain`, this function
+/// returns false for every tensor. Values other than `plain`, `auto` and empty throw
+/// `invalid_argument`. Thread-safe.
 ANYACCEL_API bool has_training_kernels(const at::Tensor& tensor);
 
 /// Return x / sqrt(mean(x^2) + eps) * weight over the last dimension (Zhang and Sennrich,

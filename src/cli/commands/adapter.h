@@ -6,9 +6,11 @@
 
 namespace anyaccel::cli {
 
-/// If there is no --adapter, and --model is a folder with adapter_config.json but no config.json,
-/// sets --adapter to that folder and --model to the adapter's base model. Throws `not_found` if the
-/// base model is not a folder on this machine, and the errors of adapter_base_model().
+/// Lets --model name an adapter: if its folder contains adapter_config.json but not config.json,
+/// and
+/// --adapter is not given, the folder becomes --adapter, and its base model becomes --model. Throws
+/// `not_found` if the base model is not a folder on this machine, and the same errors as
+/// adapter_base_model().
 void find_base_model(GenerationOptions& options);
 
 /// Loads the model, and merges the adapter into its weights if there is one.
