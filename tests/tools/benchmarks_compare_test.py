@@ -36,8 +36,8 @@ class Statistics(unittest.TestCase):
         self.assertEqual(intervals.time_ratio("step_ms", 10, 20), 2)
         self.assertIsNone(intervals.kind("logits_off"))
 
-    # Fails if a benchmark uses a unit of speed that intervals.kind() does not know. Its figures would
-    # not be compared.
+    # Fails if a benchmark uses a unit of speed that intervals.kind() does not know. Its figures
+    # would not be compared.
     def test_units_of_all_benchmarks_are_known(self):
         results = json.loads((SOURCE / "docs/benchmarks.json").read_text(encoding="utf-8")).values()
         numbers = {name for result in results for side in result["numbers"].values() for name in side}
