@@ -45,10 +45,10 @@ def ddp(rank, size):
 
 
 def ddp_static(rank, size):
-    """Gradients are views into buckets, and are sent as bfloat16."""
-    from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import bf16_compress_hook
+    """Gradients are views into buckets, and are sent as float16."""
+    from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import fp16_compress_hook
     model = DistributedDataParallel(make_model(), gradient_as_bucket_view=True, static_graph=True)
-    model.register_comm_hook(None, bf16_compress_hook)
+    model.register_comm_hook(None, fp16_compress_hook)
     return losses_of(model, torch.optim.AdamW(model.parameters(), lr=0.01), rank)
 
 
