@@ -30,6 +30,21 @@ std::optional<sdk::Probe> probe_of(const Candidate& candidate) {
   return candidate.traits.probe();
 }
 
+/// If the simulator stands in for a backend, sets its devices as that backend's devices.
+void add_simulated_devices(std::vector<Candidate>& all) {
+  const auto name = env("SIM_STANDS_IN_FOR");
+  if (!name) return;
+  const auto simulator =
+      std::find_if(all.begin(), all.end(), [](const auto& each) { return each.traits.name == "sim"; });
+  if (simulator == all.end()) return;
+  const auto replaced = std::find_if(all.begin(), all.end(), [&](const auto& each) {
+    return each.traits.name == *name || each.traits.device_type == *name;
+  });
+  if (replaced == all.end()) return;
+  replaced->probe = simulator->traits.probe();
+  replaced->probe->reason.insert(0, "replaced by SIM_STANDS_IN_FOR: ");
+}
+
 std::vector<Candidate> candidates() {
   std::vector<Candidate> out;
   for (const auto* traits : built_traits())
@@ -39,6 +54,7 @@ std::vector<Candidate> candidates() {
     out.push_back({plugin.described.traits, false, probe_plugin(plugin.described.probe)});
     out.back().traits.name = plugin.name;
   }
+  add_simulated_devices(out);
   std::stable_sort(out.begin(), out.end(), [](const auto& a, const auto& b) {
     return a.traits.priority > b.traits.priority;
   });

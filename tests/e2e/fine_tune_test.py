@@ -367,8 +367,6 @@ class FineTune(FineTuneCase):
                         self.close(self.losses(done), want, 0.2)
                         continue
                     self.close(self.losses(done), want)
-                    if name != "sim":  # the launcher counts the devices of the vendor
-                        continue
                     done = self.tune("two", base + options, before="anyaccel launch --num_accelerators 2 ", SIM_DEVICES="2", **variables)
                     self.assertNotIn("sim check", done.stderr)
                     last = self.last(done)

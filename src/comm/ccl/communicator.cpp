@@ -11,6 +11,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <iostream>
 #include <map>
 #include <thread>
 #include <utility>
@@ -58,6 +59,18 @@ std::string library_folder() {
 /// True if this process, or an ancestor before fork(), has initialized oneCCL.
 std::atomic<bool> started{false};
 
+/// Initializes oneCCL with std::cout redirected to std::cerr. oneCCL warns on std::cout that
+/// CCL_LOG_LEVEL is not the default, even if its value is "error". The program's output may be the
+/// input of another program.
+void init_without_output() {
+  struct Redirection {
+    std::streambuf* const before = std::cout.rdbuf(std::cerr.rdbuf());
+    ~Redirection() { std::cout.rdbuf(before); }
+  };
+  const Redirection redirection;
+  ::ccl::init();
+}
+
 /// Initializes oneCCL. The caller assigns the ranks, which find each other through oneCCL's
 /// key-value store, so oneCCL must not use a launcher or MPI. This also holds under an MPI
 /// launcher: with oneCCL's MPI, the launchers of MPICH and Intel MPI killed ranks when they exited,
@@ -72,7 +85,7 @@ void start() {
     ::setenv("FI_PROVIDER", "tcp", 0);
     if (const auto folder = library_folder(); !folder.empty())
       ::setenv("FI_PROVIDER_PATH", folder.c_str(), 0);
-    ::ccl::init();
+    init_without_output();
     started = true;
   });
 }

@@ -27,7 +27,8 @@ class LaunchAccelerator : public testing::Test {
     for (const char* name : {"davinci0", "davinci1", "davinci2"})
       std::ofstream(root_ / "dev" / name) << "";
     ::setenv("ANYACCEL_DEVICE_ROOT", root_.c_str(), 1);
-    for (const char* name : {"DS_ACCELERATOR", "ANYACCEL_STRICT", kVisible, "SIM_DEVICES"})
+    for (const char* name : {"DS_ACCELERATOR", "ANYACCEL_STRICT", kVisible, "SIM_DEVICES",
+                             "SIM_STANDS_IN_FOR"})
       ::unsetenv(name);
   }
   void TearDown() override { std::filesystem::remove_all(root_); }
@@ -75,6 +76,18 @@ TEST_F(LaunchAccelerator, SimulatedDevicesAreCounted) {
   EXPECT_EQ(find_accelerator("sim").devices, 5);
   ::setenv("SIM_DEVICES", "many", 1);
   EXPECT_EQ(code_of("sim"), ErrorCode::unavailable);
+}
+
+// Fails if the launcher searches for the devices that the simulator replaces.
+TEST_F(LaunchAccelerator, SimulatedDevicesInPlaceOfAVendors) {
+  ::setenv("SIM_STANDS_IN_FOR", "mlu", 1);
+  ::setenv("SIM_DEVICES", "4", 1);
+  EXPECT_EQ(find_accelerator("mlu").devices, 4);
+  EXPECT_THAT(find_accelerator("mlu").reason, HasSubstr("by SIM_STANDS_IN_FOR"));
+  EXPECT_EQ(find_accelerator("npu").devices, 3);
+  ::unsetenv("SIM_STANDS_IN_FOR");
+  ::unsetenv("SIM_DEVICES");
+  EXPECT_EQ(code_of("mlu"), ErrorCode::unavailable);
 }
 
 // DeepSpeed's launcher fails if the visible-devices variable contains device names, and ignores the
