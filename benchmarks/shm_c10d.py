@@ -109,9 +109,10 @@ def run_rank(rank, store):
     import anyaccel
     torch.set_num_threads(1)
     dist.init_process_group("shm", init_method=f"file://{store}", rank=rank, world_size=RANKS, timeout=datetime.timedelta(seconds=120))
+    accelerator = anyaccel.get_accelerator()  # registers "ccl"
     groups = groups_of(dist)
     sides = {"shm": dist.all_reduce}
-    op = anyaccel.get_accelerator().create_op_builder("ShareMemCommBuilder").load()
+    op = accelerator.create_op_builder("ShareMemCommBuilder").load()
     assert not op.initialize(RANKS, rank)
     default = dist.distributed_c10d._get_default_group().group_name
     sides["op"] = lambda data: torch.ops.anyaccel.shm_all_reduce_(data, "sum", default)
