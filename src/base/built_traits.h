@@ -15,4 +15,8 @@ ANYACCEL_API const std::vector<const sdk::Traits*>& built_traits();
 /// host. Returns null if this build does not include such a backend.
 const sdk::Traits* host_traits();
 
+/// Returns the traits of the backend that can stand in for other backends (SIM_STANDS_IN_FOR).
+/// Returns null if this build does not include it.
+const sdk::Traits* simulator_traits();
+
 }  // namespace anyaccel

@@ -33,15 +33,12 @@ std::optional<sdk::Probe> probe_of(const Candidate& candidate) {
 /// If the simulator stands in for a backend, sets its devices as that backend's devices.
 void add_simulated_devices(std::vector<Candidate>& all) {
   const auto name = env("SIM_STANDS_IN_FOR");
-  if (!name) return;
-  const auto simulator =
-      std::find_if(all.begin(), all.end(), [](const auto& each) { return each.traits.name == "sim"; });
-  if (simulator == all.end()) return;
+  if (!name || simulator_traits() == nullptr) return;
   const auto replaced = std::find_if(all.begin(), all.end(), [&](const auto& each) {
     return each.traits.name == *name || each.traits.device_type == *name;
   });
   if (replaced == all.end()) return;
-  replaced->probe = simulator->traits.probe();
+  replaced->probe = simulator_traits()->probe();
   replaced->probe->reason.insert(0, "replaced by SIM_STANDS_IN_FOR: ");
 }
 

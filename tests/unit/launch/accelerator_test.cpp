@@ -27,8 +27,8 @@ class LaunchAccelerator : public testing::Test {
     for (const char* name : {"davinci0", "davinci1", "davinci2"})
       std::ofstream(root_ / "dev" / name) << "";
     ::setenv("ANYACCEL_DEVICE_ROOT", root_.c_str(), 1);
-    for (const char* name : {"DS_ACCELERATOR", "ANYACCEL_STRICT", kVisible, "SIM_DEVICES",
-                             "SIM_STANDS_IN_FOR"})
+    for (const char* name :
+         {"DS_ACCELERATOR", "ANYACCEL_STRICT", kVisible, "SIM_DEVICES", "SIM_STANDS_IN_FOR"})
       ::unsetenv(name);
   }
   void TearDown() override { std::filesystem::remove_all(root_); }
