@@ -1,8 +1,8 @@
 // AnyAccel's DataParallel and torch's c10d::Reducer, for data_parallel.bench.py.
 // usage: bench_data_parallel RANK SIZE STORE_FILE
 //
-// Both average the gradients of the same model, over shared memory and in the same processes. They
-// and the Reducer over gloo take turns. Rank 0 prints milliseconds per training step.
+// DataParallel, the Reducer over "shm" and the Reducer over gloo take turns in the same processes.
+// Each trains its own copy of the same model. Rank 0 prints milliseconds per training step.
 #include <anyaccel/comm.h>
 #include <anyaccel/data_parallel.h>
 

@@ -13,7 +13,7 @@ def over_best(size):
     return value
 
 
-def more_than_op(size):
+def overhead(size):
     return lambda numbers: numbers[SIDE][f"shm_{size}_us"] - numbers[SIDE][f"op_{size}_us"]
 
 
@@ -32,6 +32,6 @@ benchmark = Benchmark(
         at each size before timing.""",
     sides=[Side(SIDE, ["{python}", "{here}/shm_c10d.py"], env={"DS_ACCELERATOR": "cpu", "PYTHONPATH": "{build}/python"}, ours=("shm_", "op_"))],
     targets=[*(Target(f"{size}iB: speedup over the best peer", over_best(size), at_least=1.0, unit="x") for size in (*SMALL, *LARGE)),
-             *(Target(f"{size}iB: time in addition to the op", more_than_op(size), at_most=10, unit="us") for size in SMALL),
+             *(Target(f"{size}iB: overhead over the op", overhead(size), at_most=10, unit="us") for size in SMALL),
              *(Target(f"{size}iB: time relative to the op", relative_to_op(size), at_most=1.05, unit="x") for size in LARGE),
              Target("DDP training step: speedup over gloo", lambda n: n[SIDE]["gloo_ddp_ms"] / n[SIDE]["shm_ddp_ms"], at_least=1.3, unit="x")])

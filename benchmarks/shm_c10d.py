@@ -1,10 +1,10 @@
-"""Measures the c10d backend "shm" for shm_c10d.bench.py: starts two ranks and prints what rank 0
+"""Measures the c10d "shm" backend for shm_c10d.bench.py: starts two ranks and prints what rank 0
 measured.
 
 usage: shm_c10d.py
 
 The implementations take turns on the same tensors in the same two processes: `shm` is
-torch.distributed.all_reduce() with the backend "shm", `op` is AnyAccel's op without c10d, `gloo` and
+torch.distributed.all_reduce() with the "shm" backend, `op` is AnyAccel's op without c10d, `gloo` and
 `ccl` are torch.distributed with these backends. `ccl` is left out if oneCCL is unavailable.
 """
 import datetime
@@ -35,7 +35,7 @@ def groups_of(dist):
     for backend in filter(wanted, ("gloo", "ccl")):
         try:
             groups[backend] = dist.new_group(backend=backend)
-        except RuntimeError as error:  # on all ranks
+        except RuntimeError as error:  # raised on all ranks, so they skip the same backends
             print(f"shm_c10d: {backend} is left out: {str(error).splitlines()[0]}", file=sys.stderr)
     return groups
 

@@ -242,15 +242,15 @@ ANYACCEL_API c10::intrusive_ptr<c10d::Backend> make_staged_backend(
 /// Create the backend that runs all-reduce, reduce, broadcast, all-gather, reduce-scatter and
 /// barrier over the shared memory of ranks on one host, with the op `ShareMemCommBuilder`. gloo
 /// runs gather, scatter, all-to-all, sends and receives, and all-reduces of sparse tensors. Device
-/// tensors are copied as by make_staged_backend(). Every rank of the group calls it.
+/// tensors are staged as in make_staged_backend(). All ranks must call this function.
 ///
-/// Asynchronous operations run in call order on a thread of the backend. Synchronous ones
-/// (`asyncOp` is false) run on the calling thread if nothing is queued, and have finished when the
-/// call returns. Use each group from one thread only.
+/// Asynchronous operations run in call order on a thread of the backend. Synchronous operations
+/// (`asyncOp` is false) on host tensors run on the calling thread if nothing is queued. They are
+/// complete when the call returns. Use each group from one thread only.
 ///
 /// Dtypes: functions that only move data support all dtypes. Reductions support floating-point
-/// dtypes of 16 to 64 bits, integers, bool and sums and averages of complex numbers. Bitwise
-/// reductions support integers and bool, PREMUL_SUM floating-point dtypes. As in NCCL, AVG
+/// dtypes of 16 to 64 bits, integers and bool. Complex numbers can be summed and averaged. Bitwise
+/// reductions support integers and bool. PREMUL_SUM supports floating-point dtypes. As in NCCL, AVG
 /// truncates averages of integers; it rejects bool, uint16, uint32 and uint64. All ranks get
 /// bit-identical results.
 ///
@@ -259,9 +259,9 @@ ANYACCEL_API c10::intrusive_ptr<c10d::Backend> make_staged_backend(
 /// the op, all ranks use the staging backend, and rank 0 logs that rank's reason.
 ///
 /// Errors: as for make_staged_backend(). Over shared memory, all ranks get the same error. It names
-/// the rank of the group that died, left or did not respond in time, and the group is then
-/// unusable. If a rank calls Backend::abort(), operations over shared memory throw `unavailable` on
-/// all ranks, including those in progress.
+/// the rank (in the group) that died, left the group or did not respond in time. The group is then
+/// unusable. If a rank calls Backend::abort(), operations over shared memory, including operations
+/// in progress, throw `unavailable` on all ranks.
 ANYACCEL_API c10::intrusive_ptr<c10d::Backend> make_shm_backend(
     const c10::intrusive_ptr<c10d::Store>& store, const GroupOptions& options);
 

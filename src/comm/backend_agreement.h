@@ -25,8 +25,8 @@ std::string agree_on_backend(c10d::Store& store, int rank, int size,
 /// Returns the reason why this rank cannot load the shared-memory op, or an empty string if it can.
 std::string shared_memory_obstacle();
 
-/// Returns `mine` of the first rank that passes a text, with that rank's number, or an empty string
-/// if all texts are empty. All ranks must call it once per store, and get the same result.
+/// Returns "rank N: " and `mine` of the lowest rank N whose `mine` is not empty, or an empty string
+/// if all are empty. All ranks must call this once per store. All ranks get the same result.
 /// Exceptions from the store are propagated.
 std::string first_obstacle(c10d::Store& store, int rank, int size, const std::string& mine);
 

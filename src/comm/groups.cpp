@@ -71,8 +71,7 @@ c10::intrusive_ptr<c10d::Backend> make_shm_backend(const c10::intrusive_ptr<c10d
                                                    const GroupOptions& options) {
   check("make_shm_backend", store, options);
   const auto warn = [&](const std::string& reason) {
-    if (options.rank == 0)
-      log(LogLevel::warning, "the backend shm does not use shared memory, but gloo: " + reason);
+    if (options.rank == 0) log(LogLevel::warning, "the shm backend falls back to gloo: " + reason);
   };
   // gloo connects now and not when it is first used, because a send or receive involves only some
   // ranks, and gloo needs all of them to connect.

@@ -8,8 +8,8 @@
 
 namespace anyaccel::comm {
 
-/// For host backends of StagedBackend, which calls wait() once, in the order of the operations and
-/// without holding a lock.
+/// Returned by host backends. StagedBackend calls wait() once per object, in call order and without
+/// holding a lock.
 class LazyWork final : public c10d::Work {
  public:
   LazyWork(int rank, c10d::OpType type, std::function<void()> operation)

@@ -56,7 +56,7 @@ void check_multiple(const char* where, const at::Tensor& large, const at::Tensor
                  " elements with the same dtype and device"});
 }
 
-/// Returns true if the memory of both host tensors can be passed to shared memory as it is.
+/// Returns true if ShareMemComm can use the memory of both host tensors without a copy.
 bool are_plain(const at::Tensor& one, const at::Tensor& other) {
   const auto is_plain = [](const at::Tensor& tensor) {
     return tensor.is_contiguous() && !tensor.is_conj() && !tensor.is_neg();

@@ -16,7 +16,7 @@ namespace {
 
 using Future = c10::ivalue::Future;
 
-/// The work object of an operation that was complete when it was created.
+/// A work object for an operation that has already completed.
 class FinishedWork final : public c10d::Work {
  public:
   FinishedWork(int rank, c10d::OpType type, std::vector<at::Tensor> outputs)
@@ -90,7 +90,7 @@ c10::intrusive_ptr<c10d::Backend> ShmBackend::split(const c10::intrusive_ptr<c10
     name += (name.empty() ? "" : ",") + std::to_string(rank);
   }
   {
-    // Count the groups of each set of ranks, because the ranks may split off several.
+    // The same ranks may be split off repeatedly, and each group needs its own prefix in the store.
     const std::lock_guard lock(parts_mutex_);
     name += "#" + std::to_string(++parts_[name]);
   }

@@ -13,7 +13,7 @@
 
 namespace anyaccel::comm {
 
-/// A StagedBackend whose host backend is make_shm_host(), with a short path for synchronous
+/// A StagedBackend whose host backend is make_shm_host(), with a fast path for synchronous
 /// all-reduces.
 class ShmBackend final : public StagedBackend {
  public:
@@ -34,7 +34,8 @@ class ShmBackend final : public StagedBackend {
  private:
   at::Tensor add_reduced(Operation& operation, const at::Tensor& tensor, c10d::ReduceOp& reduce,
                          Use use) const override;
-  /// Reduces a tensor on this thread and returns true, if nothing is queued and no copy is needed.
+  /// Returns false if operations are queued or a copy is needed. Otherwise reduces the tensor on
+  /// this thread and returns true.
   bool reduce_directly(const at::Tensor& tensor, const c10d::AllreduceOptions& options);
 
   const std::shared_ptr<ops::ShareMemComm> memory_;

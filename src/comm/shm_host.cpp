@@ -50,7 +50,7 @@ Tensors flat(const Tensors& parts) {
   return out;
 }
 
-/// Sets the time limit of one operation, if it has its own.
+/// Applies an operation's own time limit, if it has one, and restores the group's afterwards.
 class Limit {
  public:
   Limit(ops::ShareMemComm& memory, std::chrono::milliseconds own, std::chrono::milliseconds usual)
@@ -168,9 +168,9 @@ class ShmHost final : public c10d::Backend {
     auto* const data = tensor.mutable_data_ptr();
     if (const auto direct = direct_reduction(reduce, type))
       return memory_->all_reduce(data, data, tensor.numel(), type, *direct);
-    before(tensor, reduce);
+    premultiply(tensor, reduce);
     memory_->all_reduce(data, data, tensor.numel(), type, ReduceOp::sum);
-    after(tensor, reduce);
+    divide_average(tensor, reduce);
   }
 
   void gather_all(const at::Tensor& input, const Tensors& parts) const {
@@ -198,26 +198,28 @@ class ShmHost final : public c10d::Backend {
       output.view({-1}).copy_(copy.view({size_, -1})[rank_]);
       return;
     }
-    if (!direct) before(copy, reduce);
+    if (!direct) premultiply(copy, reduce);
     memory_->reduce_scatter(in, output.mutable_data_ptr(), output.numel(), type,
                             direct.value_or(ReduceOp::sum));
-    if (!direct) after(output, reduce);
+    if (!direct) divide_average(output, reduce);
   }
 
-  /// Scales the values of a PREMUL_SUM.
-  static void before(const at::Tensor& tensor, const c10d::ReduceOp& reduce) {
+  /// For PREMUL_SUM: multiplies the values by the factor.
+  static void premultiply(const at::Tensor& tensor, const c10d::ReduceOp& reduce) {
     if (reduce.op_ != c10d::ReduceOp::PREMUL_SUM) return;
     const auto* const factor =
         dynamic_cast<const c10d::NCCLPreMulSumSupplement*>(reduce.supplement_.get());
     if (factor == nullptr)
-      throw Error(ErrorCode::invalid_argument, "all_reduce", {.what = "PREMUL_SUM has no factor"});
+      throw Error(
+          ErrorCode::invalid_argument, "all_reduce",
+          {.what = "PREMUL_SUM has no factor", .hint = "create it with makePreMulSum(factor)"});
     if (factor->tensor_factor.defined())
       tensor.mul_(factor->tensor_factor.to(tensor.options()));
     else
       tensor.mul_(factor->double_factor);
   }
-  /// Divides the sums of an average of integers. As in NCCL, the result is truncated.
-  void after(const at::Tensor& tensor, const c10d::ReduceOp& reduce) const {
+  /// For AVG of integers: divides the sums by the number of ranks. As in NCCL, truncates.
+  void divide_average(const at::Tensor& tensor, const c10d::ReduceOp& reduce) const {
     if (reduce.op_ == c10d::ReduceOp::AVG) tensor.div_(size_, "trunc");
   }
 
@@ -270,11 +272,11 @@ void check_shared_reduction(const char* name, RedOpType reduce, c10::ScalarType 
     fail("this dtype cannot be reduced",
          "floats of 16 to 64 bits, integers, bool or complex numbers");
   if (is_bitwise(reduce) && (floating || complex))
-    fail("bitwise reductions require an integer dtype", "an integer dtype");
+    fail("this dtype does not support bitwise reductions", "an integer dtype or bool");
   if (complex && reduce != c10d::ReduceOp::SUM && reduce != c10d::ReduceOp::AVG)
-    fail("complex numbers can only be summed or averaged", "SUM or AVG");
+    fail("complex dtypes support only SUM and AVG", "SUM or AVG");
   if (reduce == c10d::ReduceOp::AVG && (type == c10::kBool || wide_unsigned))
-    fail("AVG does not support bool and unsigned integers of more than 8 bits",
+    fail("AVG does not support bool or unsigned integers of more than 8 bits",
          "a floating-point, complex or signed integer dtype, or uint8");
   if (reduce == c10d::ReduceOp::PREMUL_SUM && !floating)
     fail("PREMUL_SUM requires a floating-point dtype", "a floating-point dtype");

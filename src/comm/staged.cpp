@@ -129,13 +129,13 @@ std::exception_ptr StagedBackend::perform(const Operation& operation) noexcept {
 
 StagedBackend::WorkPtr StagedBackend::run(Operation operation, bool async) {
   auto work = start(operation);
-  const auto complete = [this](const Operation& done, StagedWork& its, std::exception_ptr error) {
+  const auto complete = [this](const Operation& run, StagedWork& result, std::exception_ptr error) {
     if (!error) try {
-        return its.succeed(*done.staging, -1);
+        return result.succeed(*run.staging, -1);
       } catch (...) {
-        error = explained(done.name, std::current_exception());
+        error = explained(run.name, std::current_exception());
       }
-    its.fail(std::move(error));
+    result.fail(std::move(error));
   };
   if (!async && runs_inline_ && is_idle() && operation.staging->devices().empty()) {
     complete(operation, *work, perform(operation));
@@ -144,7 +144,8 @@ StagedBackend::WorkPtr StagedBackend::run(Operation operation, bool async) {
   ++queued_;
   collectives_->post([this, operation = std::move(operation), work, complete] {
     auto error = perform(operation);
-    // A caller that has waited for the work object may run its next operation inline.
+    // Decrement before completing the work object, so that a caller that waits for it can run its
+    // next operation inline.
     --queued_;
     complete(operation, *work, std::move(error));
   });

@@ -30,7 +30,7 @@ std::optional<sdk::Probe> probe_of(const Candidate& candidate) {
   return candidate.traits.probe();
 }
 
-/// If the simulator stands in for a backend, sets its devices as that backend's devices.
+/// If the simulator stands in for a backend, replaces that backend's probe with the simulator's.
 void add_simulated_devices(std::vector<Candidate>& all) {
   const auto name = env("SIM_STANDS_IN_FOR");
   if (!name || simulator_traits() == nullptr) return;
@@ -39,7 +39,7 @@ void add_simulated_devices(std::vector<Candidate>& all) {
   });
   if (replaced == all.end()) return;
   replaced->probe = simulator_traits()->probe();
-  replaced->probe->reason.insert(0, "replaced by SIM_STANDS_IN_FOR: ");
+  replaced->probe->reason.insert(0, "SIM_STANDS_IN_FOR is set: ");
 }
 
 std::vector<Candidate> candidates() {

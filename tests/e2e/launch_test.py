@@ -287,7 +287,7 @@ class Launch(LaunchCase):
             self.assertEqual((self.folder / ("sum" + rank)).read_text(), "[3.0, 3.0, 3.0]")
 
     # Fails if ranks of a C++ program cannot find each other through the launcher's variables, if
-    # they compute a wrong sum, or if oneCCL, where installed, prints a warning to standard output.
+    # they compute a wrong sum, or if an installed oneCCL prints a warning to standard output.
     def test_all_reduce_program(self):
         for ranks in (2, 3):
             result = self.run_line(f"anyaccel launch -q --oversubscribe --num_accelerators {ranks} all_reduce_job")

@@ -1,4 +1,4 @@
-"""torch.distributed with the backend "shm": every collective against the expected result and against
+"""torch.distributed with the "shm" backend: every collective against the expected result and against
 gloo, in two to four processes.
 """
 import datetime
@@ -150,7 +150,7 @@ def check_moves(rank, size):
     outs = [torch.empty(1 + rank) for _ in range(size)]
     dist.all_to_all(outs, [torch.full((1 + other,), float(rank)) for other in range(size)])
     assert [out.tolist() for out in outs] == [[float(other)] * (1 + rank) for other in range(size)]
-    # An all-gather of a tensor that is already in its place.
+    # In-place all-gather: the input is this rank's block of the output.
     whole = torch.zeros(size, 4)
     whole[rank] = rank + 1
     dist.all_gather_into_tensor(whole, whole[rank])
@@ -240,7 +240,7 @@ def check_coalescing(rank, size):
         if async_ops:
             manager.wait()
         assert all((out == total).all() for out in scattered)
-    # With a device, each call goes to the backend, and the block's work object waits for all.
+    # If a device is given, each call starts at once, and manager.wait() waits for all of them.
     tensors = [torch.full((10,), rank + 1.0) for _ in range(3)]
     with dist._coalescing_manager(device=torch.device("cpu"), async_ops=True) as manager:
         for tensor in tensors:
@@ -299,7 +299,7 @@ def check_groups(rank, size):
 def check_errors(rank, size):
     for call, words in ((lambda: dist.all_reduce(torch.zeros(2, dtype=torch.float8_e4m3fn)), "float8_e4m3fn"),
                         (lambda: dist.all_reduce(torch.zeros(2, dtype=torch.bool), op=OPS.AVG), "AVG does not support bool"),
-                        (lambda: dist.all_reduce(torch.zeros(2), op=OPS.BOR), "bitwise reductions require an integer dtype"),
+                        (lambda: dist.all_reduce(torch.zeros(2), op=OPS.BOR), "this dtype does not support bitwise reductions"),
                         (lambda: dist.all_gather_into_tensor(torch.zeros(size + 1), torch.zeros(2)), "number of ranks")):
         with pytest.raises(RuntimeError, match=words):
             call()
@@ -411,7 +411,7 @@ def test_late_rank():
     assert "named" in launch(__file__, "run_late", 2)[0]
 
 
-# Fails if abort() does not end an operation of another rank that is in progress.
+# Fails if abort() does not end an operation in progress on another rank.
 def test_abort():
     assert "named" in launch(__file__, "run_abort", 2)[0]
 
@@ -419,7 +419,7 @@ def test_abort():
 # Fails if ranks that cannot share memory get an error or wrong results, or are not told the reason.
 def test_without_shared_memory():
     outputs = launch(__file__, "run_without_memory", 2, environment={"ANYACCEL_SHM_DIR": "/no/such/folder"})
-    assert sum(output.count("the backend shm does not use shared memory, but gloo: ") for output in outputs) == 1, outputs
+    assert sum(output.count("the shm backend falls back to gloo: ") for output in outputs) == 1, outputs
     assert "/no/such/folder" in outputs[0]
 
 

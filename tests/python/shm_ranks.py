@@ -1,4 +1,4 @@
-"""Starts the ranks of the tests of the backend "shm"."""
+"""Start ranks for the tests of the "shm" backend."""
 import datetime
 import os
 import socket
@@ -32,7 +32,7 @@ def launch(file, function, size, *words, backend="shm", environment=None, exits=
 
 
 def run(functions):
-    """Run the function that launch() named, in a process of launch()."""
+    """Run the function given to launch(), in one of its processes."""
     rank, size, port, backend, function, *words = sys.argv[2:]
     torch.set_num_threads(1)
     dist.init_process_group(backend, init_method=f"tcp://127.0.0.1:{port}", rank=int(rank), world_size=int(size),

@@ -1,4 +1,4 @@
-"""Training with the backend "shm": DDP, ZeRO, fully_shard and DTensor have the same losses as with
+"""Training with the "shm" backend: DDP, ZeRO, fully_shard and DTensor have the same losses as with
 gloo.
 """
 import json
@@ -106,7 +106,7 @@ def losses_with(backend):
     return [json.loads(output.split("losses ", 1)[1].splitlines()[0]) for output in launch(__file__, "run_training", 2, backend=backend)]
 
 
-# Fails if a training program that works with gloo fails with shm, or computes other losses.
+# Fails if a training program that works with gloo fails with shm, or computes different losses.
 def test_losses_equal_those_of_gloo():
     ours, theirs = losses_with("shm"), losses_with("gloo")
     for rank in range(2):

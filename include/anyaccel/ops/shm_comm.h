@@ -75,7 +75,7 @@ class ANYACCEL_API ShareMemComm {
   /// Wait until all ranks have called barrier().
   void barrier();
 
-  // Like the functions above, for host memory. They bypass tensors and torch's dispatcher.
+  // The following functions take pointers to host memory and bypass tensors and the dispatcher.
 
   /// Gather `bytes` bytes from every rank. `out` receives one block per rank, in rank order. `in`
   /// may be this rank's block in `out`; otherwise they must not overlap.
@@ -91,12 +91,12 @@ class ANYACCEL_API ShareMemComm {
   /// shared memory only: the process group has its own limit. Throws `invalid_argument` if the
   /// limit is below 1 ms.
   void set_timeout(std::chrono::milliseconds timeout);
-  /// Make all operations on all ranks throw `unavailable`, including those in progress. Does
+  /// Make operations on all ranks, including operations in progress, throw `unavailable`. Does
   /// nothing if the ranks do not share memory.
   void abort();
 
  private:
-  /// Functions of the op, called by address.
+  /// Pointers to the op's functions. Calls through them bypass the dispatcher.
   struct Calls {
     using Reduce = void(void*, const void*, void*, std::int64_t, std::int8_t, int);
     Reduce* reduce;

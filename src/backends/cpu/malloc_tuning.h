@@ -3,7 +3,7 @@
 
 namespace anyaccel::backends::cpu {
 
-/// Lets glibc's malloc keep up to ANYACCEL_HOST_CACHE_MB (in MiB; default 256; 0 leaves malloc
+/// Lets glibc's malloc keep up to ANYACCEL_HOST_CACHE_MB (in MiB; default 2047; 0 leaves malloc
 /// unchanged) of freed memory at the top of its heap. A training step frees all its gradients and
 /// activations. By default, malloc keeps at most twice the size of the largest block freed so far
 /// and returns the rest to the system. When malloc needs that memory again, the system must map and

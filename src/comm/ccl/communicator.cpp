@@ -60,9 +60,9 @@ std::string library_folder() {
 std::atomic<bool> started{false};
 
 /// Initializes oneCCL with std::cout redirected to std::cerr. oneCCL warns on std::cout that
-/// CCL_LOG_LEVEL is not the default, even if its value is "error". The program's output may be the
-/// input of another program.
-void init_without_output() {
+/// CCL_LOG_LEVEL is not the default, even if its value is "error". The redirection keeps the
+/// warning out of the program's output, which another program may parse.
+void init_with_redirected_output() {
   struct Redirection {
     std::streambuf* const before = std::cout.rdbuf(std::cerr.rdbuf());
     ~Redirection() { std::cout.rdbuf(before); }
@@ -85,7 +85,7 @@ void start() {
     ::setenv("FI_PROVIDER", "tcp", 0);
     if (const auto folder = library_folder(); !folder.empty())
       ::setenv("FI_PROVIDER_PATH", folder.c_str(), 0);
-    init_without_output();
+    init_with_redirected_output();
     started = true;
   });
 }

@@ -48,7 +48,7 @@ struct Idle {
 /// overlap partially. Results are bitwise identical on all ranks.
 ///
 /// If a peer is dead, every rank throws `unavailable`; if a peer is late, every rank throws
-/// `timeout`. The group is then unusable, and further calls throw `invalid_state`. Not usable in a
+/// `timeout`. The group is then unusable, and further calls throw the same error. Not usable in a
 /// forked child.
 class Communicator {
  public:
@@ -70,7 +70,7 @@ class Communicator {
   void set_timeout(std::chrono::milliseconds timeout) noexcept { timeout_ = timeout; }
   bool failed() const noexcept { return failed_; }
   /// Makes operations of all ranks throw `unavailable`, including operations that are in progress.
-  /// Thread-safe, also during an operation of this object.
+  /// May be called from any thread, even while another thread runs an operation on this object.
   void abort() noexcept;
 
   /// `out` receives size() blocks of `bytes` bytes each, in rank order.

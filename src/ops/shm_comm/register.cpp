@@ -7,8 +7,8 @@
 #include <mutex>
 
 #include "anyaccel/error.h"
-#include "by_address.h"
 #include "comm/shm/communicator.h"
+#include "direct_calls.h"
 #include "groups.h"
 #include "ops/shared/boxed.h"
 #include "ops/shared/empty.h"

@@ -5,11 +5,11 @@ for devices whose vendor does not provide one.
 
 works on every accelerator: selecting an accelerator registers its backend name with torch, unless
 torch or a vendor's package already has a backend of that name. "staged" is always registered.
-"shm", which runs collectives over shared memory between the ranks on one host, is registered by
-`import anyaccel`. On the host, "ccl" is registered too; if oneCCL is unavailable, using it raises an
-error with the reason. torch itself rejects "nccl" and "xccl" if it was built without them; init_process_group()
-without a name then uses "staged". If the simulator stands in for CUDA or XPU, these names also use
-"staged".
+`import anyaccel` registers "shm", which runs collectives over shared memory between the ranks on
+one host. On the host, "ccl" is registered too; if oneCCL is unavailable, using it raises an error
+with the reason. torch itself rejects "nccl" and "xccl" if it was built without them;
+init_process_group() without a name then uses "staged". If the simulator stands in for CUDA or XPU,
+these names also use "staged".
 """
 
 import os

@@ -21,15 +21,15 @@
 
 namespace anyaccel::ops::shm {
 
-/// The elements of a reduction: `numbers` numbers of a kind.
-struct Reduced {
+/// A checked reduction.
+struct Reduction {
   Kind kind;
   Reduce reduce;
-  std::size_t numbers;
+  std::size_t numbers;  ///< a complex number counts as two
 };
 
 /// Checks the arguments of a reduction. `op` is an anyaccel::ReduceOp.
-inline Reduced reduced(const char* where, std::int64_t count, std::int8_t dtype, int op) {
+inline Reduction check_reduction(const char* where, std::int64_t count, std::int8_t dtype, int op) {
   static constexpr Reduce kReductions[] = {Reduce::sum, Reduce::avg, Reduce::product, Reduce::min,
                                            Reduce::max};
   const auto type = static_cast<ScalarType>(dtype);
@@ -54,7 +54,7 @@ inline std::shared_ptr<Group> group_at(void* handle_at) {
 inline void reduce_at(void* handle_at, const void* in, void* out, std::int64_t count,
                       std::int8_t dtype, int op) {
   const auto group = group_at(handle_at);
-  const auto what = reduced("ShareMemComm::all_reduce", count, dtype, op);
+  const auto what = check_reduction("ShareMemComm::all_reduce", count, dtype, op);
   const std::lock_guard lock(group->mutex);
   if (group->communicator)
     return group->communicator->all_reduce(in, out, what.numbers, what.kind, what.reduce);
@@ -84,7 +84,7 @@ inline void sum_at(void* handle_at, float* values, std::int64_t count, void (*id
                                   Reduce::sum);
 }
 
-/// Writes size() blocks of `bytes` bytes to `out`.
+/// Writes one block of `bytes` bytes per rank to `out`, in rank order.
 inline void gather_at(void* handle_at, const void* in, void* out, std::int64_t bytes) {
   const auto group = group_at(handle_at);
   const std::lock_guard lock(group->mutex);
@@ -95,11 +95,12 @@ inline void gather_at(void* handle_at, const void* in, void* out, std::int64_t b
   std::memcpy(out, all.const_data_ptr(), all.nbytes());
 }
 
-/// Reads size() blocks of `count` elements from `in` and writes this rank's reduced block.
+/// Reads one block of `count` elements per rank from `in` and writes this rank's reduced block to
+/// `out`.
 inline void scatter_at(void* handle_at, const void* in, void* out, std::int64_t count,
                        std::int8_t dtype, int op) {
   const auto group = group_at(handle_at);
-  const auto what = reduced("ShareMemComm::reduce_scatter", count, dtype, op);
+  const auto what = check_reduction("ShareMemComm::reduce_scatter", count, dtype, op);
   const std::lock_guard lock(group->mutex);
   if (group->communicator)
     return group->communicator->reduce_scatter(in, out, what.numbers, what.kind, what.reduce);
