@@ -53,9 +53,10 @@ struct FineTuneCommand::Impl {
   FineTuneOptions options;
   llm::AdapterOptions adapter;
   bool lora = false, no_packing = false;
-  std::string quantize, schedule = "cosine", dtype = "fp32";
+  std::string quantize, schedule = "cosine", dtype = "fp32", offload = "none";
   std::filesystem::path log, tensorboard;
   std::int64_t save_every = 500, eval_every = 0;
+  int zero_stage = 0;
   double epochs = 1;
   std::vector<std::string> targets;
   CLI::Option* model = nullptr;
@@ -151,6 +152,27 @@ struct FineTuneCommand::Impl {
     own(command
             .add_option("--tensorboard", tensorboard,
                         "Write event files for TensorBoard to this folder")
+            ->type_name("DIR"));
+  }
+
+  void add_memory_options() {
+    own(command.add_option("--zero-stage", zero_stage,
+                           "ZeRO stage: 1 divides the optimizer's state among the ranks, 2 also the "
+                           "gradients (default: 0, with --offload-optimizer 1)")
+            ->type_name("N"),
+        [this](FineTuneOptions& o) { o.zero_stage = zero_stage; });
+    own(command
+            .add_option("--offload-optimizer", offload,
+                        "Keep the optimizer's state in host memory (cpu) or in a file (nvme)")
+            ->check(CLI::IsMember({"none", "cpu", "nvme"}))
+            ->capture_default_str(),
+        [this](FineTuneOptions& o) {
+          using enum llm::OffloadDevice;
+          o.offload_optimizer = offload == "cpu" ? cpu : offload == "nvme" ? nvme : none;
+        });
+    own(command
+            .add_option("--offload-path", options.offload_path,
+                        "Folder for the file of --offload-optimizer nvme (default: --out)")
             ->type_name("DIR"));
   }
 
@@ -274,6 +296,7 @@ FineTuneCommand::FineTuneCommand(CLI::App& command, const TrainOptions& shared)
     : impl_(std::make_unique<Impl>(command, shared)) {
   impl_->add_data_options();
   impl_->add_run_options();
+  impl_->add_memory_options();
   impl_->add_adapter_options();
   impl_->add_shared_options();
 }
