@@ -91,7 +91,7 @@ class Zero(FineTuneCase):
     # Fails if a LoRA adapter, whose parameters are float32 in a bfloat16 model, or a GPT-2 model,
     # whose matrices are transposed, is trained differently.
     def test_adapters_and_families(self):
-        base = NO_CLIP + "--steps 4 --batch-size 2 --gradient-accumulation-steps 1 "
+        base = NO_CLIP + "--steps 4 --batch-size 3 --gradient-accumulation-steps 1 "
         for options in ("--lora --lora-r 4", "--lora --dtype bf16"):
             want = self.train("stage0", base + options, 2)
             self.assertEqual(self.train("out", f"{base}{options} --zero-stage 2", 2), want)
@@ -206,7 +206,7 @@ class Zero(FineTuneCase):
         self.assertNotEqual(done.returncode, 0)
         self.assertRegex(done.stderr, r"\[rank \d\] \[offload_optimizer\] no space for the optimizer's state in [^:]*/disk: File too large; got \d+ MiB free, want")
         self.assertEqual(self.digests("out"), before)
-        self.assertEqual(len(self.resume("out", "--steps 5", 3)), 2)
+        self.assertEqual(len(self.resume("out", "--steps 5", 1)), 2)
 
     # Fails if two simulated devices train differently than the CPU, or if the checker reports an
     # error.

@@ -20,10 +20,13 @@ namespace anyaccel::llm {
 /// transformers' get_scheduler().
 enum class LearningRateSchedule { cosine, linear, constant };
 
-/// Where the optimizer's state is kept and updated, with the names of DeepSpeed's
-/// `offload_optimizer.device`: on the parameters' device; in host memory, by the op CPUAdam; or in a
-/// file, by CPUAdam and AsyncIO.
-enum class OffloadDevice { none, cpu, nvme };
+/// Where the optimizer's state is kept and updated: on the parameters' device; in host memory, by the
+/// op CPUAdam; or in a file, by CPUAdam and AsyncIO.
+enum class OffloadDevice { none, host, nvme };
+
+/// Return DeepSpeed's name of the device, as in its `offload_optimizer.device`: "none", "cpu" or
+/// "nvme".
+ANYACCEL_API const char* to_string(OffloadDevice device);
 
 /// Options of a LoRA adapter (Hu et al., 2021, arXiv:2106.09685), with the same meaning as in PEFT.
 struct AdapterOptions {

@@ -1,5 +1,7 @@
 #include "llm/fine_tune/options.h"
 
+#include <c10/core/DeviceType.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -54,8 +56,8 @@ std::vector<fs::path> paths(const JsonReader& in, const char* key) {
 }
 
 OffloadDevice offload_from(const std::string& name, const std::string& source) {
-  for (const auto device : {OffloadDevice::none, OffloadDevice::cpu, OffloadDevice::nvme}) {
-    if (name == offload_name(device)) return device;
+  for (const auto device : {OffloadDevice::none, OffloadDevice::host, OffloadDevice::nvme}) {
+    if (name == to_string(device)) return device;
   }
   throw Error(ErrorCode::corrupt, "resume", {.what = source + ": unknown offload_optimizer"});
 }
@@ -84,9 +86,10 @@ const char* schedule_name(LearningRateSchedule schedule) noexcept {
   return "constant";
 }
 
-const char* offload_name(OffloadDevice device) noexcept {
+const char* to_string(OffloadDevice device) {
+  static const std::string host = c10::DeviceTypeName(c10::DeviceType::CPU, /*lower_case=*/true);
   switch (device) {
-    case OffloadDevice::cpu: return "cpu";
+    case OffloadDevice::host: return host.c_str();
     case OffloadDevice::nvme: return "nvme";
     case OffloadDevice::none: break;
   }
@@ -194,7 +197,7 @@ Json options_json(const FineTuneOptions& o) {
               {"bucket_cap_mb", o.bucket_cap_mb},
               {"zero_stage", optional_json(o.zero_stage)},
               {"offload_optimizer",
-               offload_name(o.offload_optimizer.value_or(OffloadDevice::none))},
+               to_string(o.offload_optimizer.value_or(OffloadDevice::none))},
               {"offload_path",
                o.offload_path.empty() ? "" : fs::absolute(o.offload_path).lexically_normal().string()}};
   out["lora"] = Json();

@@ -25,7 +25,5 @@ FineTuneOptions options_from_json(const Json& json, const std::string& source);
 FineTuneOptions resumed_options(FineTuneOptions saved, const FineTuneOptions& given);
 
 const char* schedule_name(LearningRateSchedule schedule) noexcept;
-/// DeepSpeed's name of the device.
-const char* offload_name(OffloadDevice device) noexcept;
 
 }  // namespace anyaccel::llm

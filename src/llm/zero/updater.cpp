@@ -47,7 +47,7 @@ class ZeroUpdater final : public Updater {
     ranks.together([&] {
       switch (*options.offload_optimizer) {
         case OffloadDevice::none: state_ = make_device_state(std::move(owned)); break;
-        case OffloadDevice::cpu: state_ = make_host_state(std::move(owned)); break;
+        case OffloadDevice::host: state_ = make_host_state(std::move(owned)); break;
         case OffloadDevice::nvme:
           state_ = make_disk_state(std::move(owned), options.offload_path.empty()
                                                          ? options.out

@@ -22,6 +22,7 @@ namespace anyaccel::cli {
 namespace {
 
 using llm::FineTuneOptions;
+using llm::OffloadDevice;
 using llm::TrainOptions;
 using nlohmann::ordered_json;
 
@@ -35,6 +36,15 @@ constexpr std::string_view kNewModelOnly[] = {
     "--vocab-size",      "--rope-theta",   "--initializer-range",
     "--tie-embeddings",  "--random-start", "--graph",
     "--held-out-tokens", "--min-steps",    "--dropout"};
+
+constexpr OffloadDevice kOffloadDevices[] = {OffloadDevice::none, OffloadDevice::host,
+                                             OffloadDevice::nvme};
+
+std::vector<std::string> offload_names() {
+  std::vector<std::string> out;
+  for (const OffloadDevice device : kOffloadDevices) out.emplace_back(to_string(device));
+  return out;
+}
 
 }  // namespace
 
@@ -164,11 +174,12 @@ struct FineTuneCommand::Impl {
     own(command
             .add_option("--offload-optimizer", offload,
                         "Keep the optimizer's state in host memory (cpu) or in a file (nvme)")
-            ->check(CLI::IsMember({"none", "cpu", "nvme"}))
+            ->check(CLI::IsMember(offload_names()))
             ->capture_default_str(),
         [this](FineTuneOptions& o) {
-          using enum llm::OffloadDevice;
-          o.offload_optimizer = offload == "cpu" ? cpu : offload == "nvme" ? nvme : none;
+          for (const OffloadDevice device : kOffloadDevices) {
+            if (offload == to_string(device)) o.offload_optimizer = device;
+          }
         });
     own(command
             .add_option("--offload-path", options.offload_path,

@@ -49,7 +49,7 @@ std::string training_text(const llm::FineTuneOptions& o) {
 
 const char* state_place(llm::OffloadDevice device) {
   switch (device) {
-    case llm::OffloadDevice::cpu: return "in host memory";
+    case llm::OffloadDevice::host: return "in host memory";
     case llm::OffloadDevice::nvme: return "in a file";
     case llm::OffloadDevice::none: break;
   }
