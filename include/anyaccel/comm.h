@@ -94,7 +94,8 @@ class [[nodiscard]] Work {
 /// all ranks, so call the collectives of one group from one thread. send() and recv() may run
 /// concurrently with them.
 ///
-/// Destruction: the destructor waits for pending asynchronous operations but not for other ranks. Call barrier() at the end of a program. If rank 0 serves the store, it must exit last.
+/// Destruction: the destructor waits for pending asynchronous operations but not for other ranks.
+/// Call barrier() at the end of a program. If rank 0 serves the store, it must exit last.
 ///
 ///     auto group = comm::init_process_group();
 ///     at::Tensor x = at::ones({4}, get_accelerator().torch_device());

@@ -20,8 +20,8 @@ namespace anyaccel::llm {
 /// transformers' get_scheduler().
 enum class LearningRateSchedule { cosine, linear, constant };
 
-/// Where the optimizer's state is kept and updated: on the parameters' device; in host memory, by the
-/// op CPUAdam; or in a file, by CPUAdam and AsyncIO.
+/// Where the optimizer's state is kept and updated: on the parameters' device; in host memory, by
+/// the op CPUAdam; or in a file, by CPUAdam and AsyncIO.
 enum class OffloadDevice { none, host, nvme };
 
 /// Return DeepSpeed's name of the device, as in its `offload_optimizer.device`: "none", "cpu" or
@@ -86,15 +86,15 @@ struct FineTuneOptions {
   std::optional<std::int64_t> eval_every;
   double bucket_cap_mb = 25;  ///< maximum MiB of float32 gradients that are reduced together
 
-  /// Stage of ZeRO (Rajbhandari et al., 2020, arXiv:1910.02054), as in DeepSpeed. 1: each rank holds
-  /// a part of the optimizer's state. 2: it also keeps only that part of the gradients. 0: each rank
-  /// holds everything. Default: 0, with an offloaded optimizer 1.
+  /// Stage of ZeRO (Rajbhandari et al., 2020, arXiv:1910.02054), as in DeepSpeed. 1: each rank
+  /// holds a part of the optimizer's state. 2: it also keeps only that part of the gradients. 0:
+  /// each rank holds everything. Default: 0, with an offloaded optimizer 1.
   std::optional<int> zero_stage;
   /// Default: none.
   std::optional<OffloadDevice> offload_optimizer;
-  /// With OffloadDevice::nvme: folder on the file system for the optimizer's state. It needs 12 bytes
-  /// per trained parameter of this host's ranks, with float32 weights 8. The file has no name and
-  /// disappears with the process. DeepSpeed: nvme_path. Default: `out`.
+  /// With OffloadDevice::nvme: folder on the file system for the optimizer's state. It needs 12
+  /// bytes per trained parameter of this host's ranks, with float32 weights 8. The file has no name
+  /// and disappears with the process. DeepSpeed: nvme_path. Default: `out`.
   std::filesystem::path offload_path;
 };
 
@@ -175,13 +175,13 @@ struct FineTuneResult {
 /// as for Trainer. All ranks read the model and the data. A resumed run may have another number of
 /// ranks, another stage of ZeRO and another offload device.
 ///
-/// Results of ZeRO: with stage 1 and without clipping, weights are bitwise equal to those of stage 0
-/// if the ranks reduce over shared memory. The gradient norm, and therefore clipping, can differ in
-/// the last bits, and so can the order in which stage 2 adds the gradients of several forward
+/// Results of ZeRO: with stage 1 and without clipping, weights are bitwise equal to those of stage
+/// 0 if the ranks reduce over shared memory. The gradient norm, and therefore clipping, can differ
+/// in the last bits, and so can the order in which stage 2 adds the gradients of several forward
 /// passes. CPUAdam rounds differently than the device's AdamW.
 ///
-/// In a job of several ranks, errors begin with the rank: "[rank 1] ...". If a rank cannot save, all
-/// ranks throw an error that names it.
+/// In a job of several ranks, errors begin with the rank: "[rank 1] ...". If a rank cannot save,
+/// all ranks throw an error that names it.
 class ANYACCEL_API FineTuner {
  public:
   /// Read the data and the model or, with `resume`, the run in `out`. Throws `invalid_argument`,

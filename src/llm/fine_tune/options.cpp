@@ -168,38 +168,38 @@ void complete_options(FineTuneOptions& o, std::int64_t model_context, int ranks)
 }
 
 Json options_json(const FineTuneOptions& o) {
-  Json out = {{"model", fs::absolute(o.model).lexically_normal().string()},
-              {"from_scratch", o.from_scratch},
-              {"data", paths_json(o.data)},
-              {"validation", paths_json(o.validation)},
-              {"validation_fraction", o.validation_fraction},
-              {"skip_bad_lines", o.skip_bad_lines},
-              {"context", o.context},
-              {"packing", o.packing},
-              {"steps", optional_json(o.steps)},
-              {"epochs", optional_json(o.epochs)},
-              {"minutes", optional_json(o.minutes)},
-              {"batch_size", o.batch_size},
-              {"gradient_accumulation_steps", o.accumulation},
-              {"seed", o.seed},
-              {"dtype", dtype_name(o.dtype)},
-              {"bits", o.bits},
-              {"gradient_checkpointing", o.gradient_checkpointing},
-              {"lr", optional_json(o.lr)},
-              {"schedule", schedule_name(o.schedule)},
-              {"warmup", o.warmup},
-              {"beta1", o.beta1},
-              {"beta2", o.beta2},
-              {"weight_decay", o.weight_decay},
-              {"clip", o.clip},
-              {"save_every", optional_json(o.save_every)},
-              {"eval_every", optional_json(o.eval_every)},
-              {"bucket_cap_mb", o.bucket_cap_mb},
-              {"zero_stage", optional_json(o.zero_stage)},
-              {"offload_optimizer",
-               to_string(o.offload_optimizer.value_or(OffloadDevice::none))},
-              {"offload_path",
-               o.offload_path.empty() ? "" : fs::absolute(o.offload_path).lexically_normal().string()}};
+  Json out = {
+      {"model", fs::absolute(o.model).lexically_normal().string()},
+      {"from_scratch", o.from_scratch},
+      {"data", paths_json(o.data)},
+      {"validation", paths_json(o.validation)},
+      {"validation_fraction", o.validation_fraction},
+      {"skip_bad_lines", o.skip_bad_lines},
+      {"context", o.context},
+      {"packing", o.packing},
+      {"steps", optional_json(o.steps)},
+      {"epochs", optional_json(o.epochs)},
+      {"minutes", optional_json(o.minutes)},
+      {"batch_size", o.batch_size},
+      {"gradient_accumulation_steps", o.accumulation},
+      {"seed", o.seed},
+      {"dtype", dtype_name(o.dtype)},
+      {"bits", o.bits},
+      {"gradient_checkpointing", o.gradient_checkpointing},
+      {"lr", optional_json(o.lr)},
+      {"schedule", schedule_name(o.schedule)},
+      {"warmup", o.warmup},
+      {"beta1", o.beta1},
+      {"beta2", o.beta2},
+      {"weight_decay", o.weight_decay},
+      {"clip", o.clip},
+      {"save_every", optional_json(o.save_every)},
+      {"eval_every", optional_json(o.eval_every)},
+      {"bucket_cap_mb", o.bucket_cap_mb},
+      {"zero_stage", optional_json(o.zero_stage)},
+      {"offload_optimizer", to_string(o.offload_optimizer.value_or(OffloadDevice::none))},
+      {"offload_path",
+       o.offload_path.empty() ? "" : fs::absolute(o.offload_path).lexically_normal().string()}};
   out["lora"] = Json();
   if (o.adapter)
     out["lora"] = {{"r", o.adapter->r},
@@ -284,7 +284,8 @@ FineTuneOptions resumed_options(FineTuneOptions saved, const FineTuneOptions& gi
   saved.gradient_checkpointing = saved.gradient_checkpointing || given.gradient_checkpointing;
   saved.bucket_cap_mb = given.bucket_cap_mb;
   if (given.offload_optimizer) saved.offload_optimizer = given.offload_optimizer;
-  const bool offloads = saved.offload_optimizer.value_or(OffloadDevice::none) != OffloadDevice::none;
+  const bool offloads =
+      saved.offload_optimizer.value_or(OffloadDevice::none) != OffloadDevice::none;
   if (given.zero_stage) {
     saved.zero_stage = given.zero_stage;
   } else if (offloads && saved.zero_stage == 0) {

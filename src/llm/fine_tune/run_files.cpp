@@ -114,14 +114,14 @@ void RunFiles::save(const CausalLM& model, const TrainedParameters& trained, Upd
     state.emplace(files->add("training_state.safetensors"), updater.state_heads(weights),
                   std::map<std::string, std::string>{{"format", "pt"}, {"step", step}});
   });
-  updater.write_state(weights, [&](const at::Tensor& tensor) {
-    attempt([&] { state->write(tensor); });
-  });
+  updater.write_state(weights,
+                      [&](const at::Tensor& tensor) { attempt([&] { state->write(tensor); }); });
   attempt([&] {
     state->finish();
     files->add("trainer_state.json")
-        .write(progress_json(options, progress).dump(2, ' ', false, Json::error_handler_t::replace) +
-               "\n");
+        .write(
+            progress_json(options, progress).dump(2, ' ', false, Json::error_handler_t::replace) +
+            "\n");
     files->commit();
     if (options.adapter) save_adapter(model, out_, fs::absolute(options.model).string());
   });

@@ -44,8 +44,8 @@ class RunFiles {
   RunFiles(std::filesystem::path out, std::filesystem::path source)
       : out_(std::move(out)), source_(std::move(source)) {}
 
-  /// Replaces the checkpoint. Collective; rank 0 writes the files. If that fails, throws `io` on all
-  /// ranks and leaves the existing files unchanged.
+  /// Replaces the checkpoint. Collective; rank 0 writes the files. If that fails, throws `io` on
+  /// all ranks and leaves the existing files unchanged.
   void save(const CausalLM& model, const TrainedParameters& trained, Updater& updater,
             const FineTuneOptions& options, const FineTuneProgress& progress, Ranks& ranks);
   /// Replaces the files in best/.

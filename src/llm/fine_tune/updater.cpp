@@ -111,10 +111,9 @@ at::Tensor checked_tensor(const SafetensorsFile& file, const TensorHead& head) {
                 {.what = where + " lacks tensor " + quoted_text(head.name), .hint = kHint});
   at::Tensor tensor = file.tensor(head.name);
   if (tensor.sizes() != at::IntArrayRef(head.shape) || tensor.scalar_type() != head.dtype)
-    throw Error(
-        ErrorCode::corrupt, "resume",
-        {.what = where + ": tensor " + quoted_text(head.name) + " does not match the model",
-         .hint = kHint});
+    throw Error(ErrorCode::corrupt, "resume",
+                {.what = where + ": tensor " + quoted_text(head.name) + " does not match the model",
+                 .hint = kHint});
   return tensor;
 }
 

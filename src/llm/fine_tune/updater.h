@@ -23,8 +23,8 @@ class Updater {
  public:
   virtual ~Updater() = default;
 
-  /// Runs a backward pass. `loss`: undefined if this rank has no rows in this pass. `last`: the last
-  /// pass of the step. All ranks run the same number of passes per step.
+  /// Runs a backward pass. `loss`: undefined if this rank has no rows in this pass. `last`: the
+  /// last pass of the step. All ranks run the same number of passes per step.
   virtual void backward(const at::Tensor& loss, bool last) = 0;
   /// Clips the averaged gradients to the norm `clip`, updates the parameters and frees the
   /// gradients. Returns the norm before clipping, the same on all ranks.

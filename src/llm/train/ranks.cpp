@@ -95,8 +95,8 @@ bool Ranks::all_have(const std::vector<at::Tensor>& tensors) {
 
 void Ranks::together(const std::function<void()>& function) {
   if (!group_) return function();
-  // Fixed size, so that one all-gather suffices. Byte 0 tells whether the rank failed, byte 1 is the
-  // error's code, and the text follows.
+  // Fixed size, so that one all-gather suffices. Byte 0 tells whether the rank failed, byte 1 is
+  // the error's code, and the text follows.
   constexpr std::size_t kBytes = 1024;
   std::string mine(kBytes, '\0');
   std::exception_ptr failure;
@@ -110,13 +110,12 @@ void Ranks::together(const std::function<void()>& function) {
     const std::string text = error.what();
     text.copy(mine.data() + 2, kBytes - 3);
   }
-  const at::Tensor all = group_->all_gather(
-      at::from_blob(mine.data(), {1, static_cast<std::int64_t>(kBytes)},
-                    at::TensorOptions().dtype(at::kByte)));
+  const at::Tensor all = group_->all_gather(at::from_blob(
+      mine.data(), {1, static_cast<std::int64_t>(kBytes)}, at::TensorOptions().dtype(at::kByte)));
   if (failure) std::rethrow_exception(failure);
   for (int rank = 0; rank < size(); ++rank) {
-    const char* text = static_cast<const char*>(all.const_data_ptr()) +
-                       static_cast<std::size_t>(rank) * kBytes;
+    const char* text =
+        static_cast<const char*>(all.const_data_ptr()) + static_cast<std::size_t>(rank) * kBytes;
     if (text[0] != 0)
       throw Error(static_cast<ErrorCode>(text[1]), "train",
                   {.what = "rank " + std::to_string(rank) + " failed: " + (text + 2)});

@@ -39,7 +39,8 @@ struct Buffer {
 };
 
 at::Tensor aligned_memory(std::int64_t elements) {
-  const at::Tensor all = at::empty({elements + kPageElements}, at::TensorOptions().dtype(c10::kFloat));
+  const at::Tensor all =
+      at::empty({elements + kPageElements}, at::TensorOptions().dtype(c10::kFloat));
   const auto address = reinterpret_cast<std::uintptr_t>(all.const_data_ptr());
   const auto gap = (kPage - static_cast<std::int64_t>(address % kPage)) % kPage;
   return all.narrow(0, gap / static_cast<std::int64_t>(sizeof(float)), elements);
@@ -167,9 +168,8 @@ class DiskState final : public OptimizerState {
     for (std::size_t c = first_[bucket]; c < first_[bucket + 1]; ++c) {
       const Chunk& chunk = chunks_[c];
       const at::Tensor range = part.narrow(0, chunk.begin, chunk.count);
-      const std::int64_t offset =
-          chunk.offset +
-          static_cast<std::int64_t>(kind) * chunk.room * static_cast<std::int64_t>(sizeof(float));
+      const std::int64_t offset = chunk.offset + static_cast<std::int64_t>(kind) * chunk.room *
+                                                     static_cast<std::int64_t>(sizeof(float));
       auto request = to_file ? file_->start_write(range, offset) : file_->start_read(range, offset);
       file_->wait(request);
     }

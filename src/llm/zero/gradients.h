@@ -47,8 +47,8 @@ class PartitionedGradients {
   void begin(bool last);
   /// Call after each backward pass. After the last one, waits until all parts are averaged.
   void end();
-  /// This rank's part of a bucket: 1-d float32, on the host if `to_host` is set. Valid from end() to
-  /// reset(). The padding is undefined.
+  /// This rank's part of a bucket: 1-d float32, on the host if `to_host` is set. Valid from end()
+  /// to reset(). The padding is undefined.
   at::Tensor part(std::size_t bucket) const;
   /// Whether this rank has a gradient for each parameter.
   const std::vector<bool>& present() const noexcept { return present_; }

@@ -10,8 +10,7 @@ namespace {
 
 class HostState final : public OptimizerState {
  public:
-  explicit HostState(OwnedParameters given)
-      : owned_(std::move(given)), adam_(owned_.adamw) {
+  explicit HostState(OwnedParameters given) : owned_(std::move(given)), adam_(owned_.adamw) {
     const c10::AutoGradMode no_gradient(false);
     const auto& buckets = owned_.partition.buckets();
     for (std::size_t b = 0; b < buckets.size(); ++b) {

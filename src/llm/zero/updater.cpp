@@ -49,9 +49,8 @@ class ZeroUpdater final : public Updater {
         case OffloadDevice::none: state_ = make_device_state(std::move(owned)); break;
         case OffloadDevice::host: state_ = make_host_state(std::move(owned)); break;
         case OffloadDevice::nvme:
-          state_ = make_disk_state(std::move(owned), options.offload_path.empty()
-                                                         ? options.out
-                                                         : options.offload_path);
+          state_ = make_disk_state(
+              std::move(owned), options.offload_path.empty() ? options.out : options.offload_path);
       }
     });
   }
@@ -150,8 +149,8 @@ class ZeroUpdater final : public Updater {
         slices.push_back(gradients_.part(b).narrow(0, slice.place, slice.count));
     }
     const std::vector<bool>& own = gradients_.present();
-    const at::Tensor numbers =
-        at::zeros({1 + static_cast<std::int64_t>(own.size())}, at::TensorOptions().dtype(c10::kDouble));
+    const at::Tensor numbers = at::zeros({1 + static_cast<std::int64_t>(own.size())},
+                                         at::TensorOptions().dtype(c10::kDouble));
     auto* values = numbers.mutable_data_ptr<double>();
     if (!slices.empty())
       values[0] = at::stack(at::_foreach_norm(slices, 2))
@@ -177,8 +176,8 @@ class ZeroUpdater final : public Updater {
       const at::Tensor own = all.narrow(0, about.part * partition_.rank(), about.part);
       for (const OwnedSlice& slice : about.slices)
         own.narrow(0, slice.place, slice.count)
-            .copy_(flat(trained_.parameters()[slice.parameter])
-                       .narrow(0, slice.begin, slice.count));
+            .copy_(
+                flat(trained_.parameters()[slice.parameter]).narrow(0, slice.begin, slice.count));
       ranks_.group()->all_gather_into_tensor(all, own);
       for (std::size_t k = 0; k < about.parameters.size(); ++k) {
         const at::Tensor& parameter = trained_.parameters()[about.parameters[k]];

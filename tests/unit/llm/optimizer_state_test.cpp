@@ -25,7 +25,8 @@ constexpr StateKind kKinds[] = {StateKind::exp_avg, StateKind::exp_avg_sq, State
 Tensors parameters(c10::ScalarType dtype) {
   at::manual_seed(3);
   Tensors out;
-  for (const auto& sizes : std::vector<std::vector<std::int64_t>>{{70, 51}, {37}, {129}, {200, 301}})
+  for (const auto& sizes :
+       std::vector<std::vector<std::int64_t>>{{70, 51}, {37}, {129}, {200, 301}})
     out.push_back(at::randn(sizes).to(dtype));
   return out;
 }

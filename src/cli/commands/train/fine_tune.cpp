@@ -166,9 +166,10 @@ struct FineTuneCommand::Impl {
   }
 
   void add_memory_options() {
-    own(command.add_option("--zero-stage", zero_stage,
-                           "ZeRO stage: 1 divides the optimizer's state among the ranks, 2 also the "
-                           "gradients (default: 0, with --offload-optimizer 1)")
+    own(command
+            .add_option("--zero-stage", zero_stage,
+                        "ZeRO stage: 1 divides the optimizer's state among the ranks, 2 also the "
+                        "gradients (default: 0, with --offload-optimizer 1)")
             ->type_name("N"),
         [this](FineTuneOptions& o) { o.zero_stage = zero_stage; });
     own(command
