@@ -180,7 +180,7 @@ class Zero(FineTuneCase):
             process = self.start(f"--steps 1000000 --save-every 1 --zero-stage 2 --offload-optimizer nvme --offload-path {disk}")
             os.kill(self.process_of_rank(rank), signal.SIGKILL)
             _, errors = process.communicate(timeout=100)
-            self.assertEqual(process.returncode, 137, errors)
+            self.assertNotEqual(process.returncode, 0, errors)
             self.assertIn(f"rank {rank}", errors)
             self.assertEqual(list(disk.iterdir()), [])
             step = json.loads((self.folder / "out/trainer_state.json").read_text())["step"]
