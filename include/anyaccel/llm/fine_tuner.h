@@ -93,8 +93,9 @@ struct FineTuneOptions {
   /// Default: none.
   std::optional<OffloadDevice> offload_optimizer;
   /// With OffloadDevice::nvme: folder on the file system for the optimizer's state. It needs 12
-  /// bytes per trained parameter of this host's ranks, with float32 weights 8. The file has no name
-  /// and disappears with the process. DeepSpeed: nvme_path. Default: `out`.
+  /// bytes per parameter that this host's ranks update, or 8 if the parameters are float32 in host
+  /// memory. The file has no name and disappears with the process. DeepSpeed: nvme_path. Default:
+  /// `out`.
   std::filesystem::path offload_path;
 };
 
