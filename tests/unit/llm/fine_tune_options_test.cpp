@@ -40,6 +40,7 @@ TEST(FineTuneOptions, Epochs) {
 // accepted, or if a resumed run ignores a new stage or device or keeps the path of an old one.
 TEST(FineTuneOptions, ShardedOptimizer) {
   FineTuneOptions options;
+  options.model = "/model";
   options.data.emplace_back("data");
   FineTuneOptions plain = options;
   complete_options(plain, 128, 1);
