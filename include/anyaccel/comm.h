@@ -94,8 +94,8 @@ class [[nodiscard]] Work {
 /// all ranks, so call the collectives of one group from one thread. send() and recv() may run
 /// concurrently with them.
 ///
-/// Destruction: the destructor waits for pending all_reduce_async() operations but not for other
-/// ranks. Call barrier() at the end of a program. If rank 0 serves the store, it must exit last.
+/// Destruction: the destructor waits for pending asynchronous operations but not for other ranks.
+/// Call barrier() at the end of a program. If rank 0 serves the store, it must exit last.
 ///
 ///     auto group = comm::init_process_group();
 ///     at::Tensor x = at::ones({4}, get_accelerator().torch_device());
@@ -155,6 +155,10 @@ class ANYACCEL_API ProcessGroup {
   /// Write the result of reduce_scatter() to `output`. `input` must be size() times as large.
   void reduce_scatter_tensor(const at::Tensor& output, const at::Tensor& input,
                              ReduceOp op = ReduceOp::sum);
+  /// Start a reduce_scatter_tensor() and return without waiting, like all_reduce_async(). `output`
+  /// may be this rank's part of `input`. Both tensors must be contiguous.
+  [[nodiscard]] Work reduce_scatter_async(const at::Tensor& output, const at::Tensor& input,
+                                          ReduceOp op = ReduceOp::sum);
   /// Return the tensors of all ranks, in rank order, on rank `destination`, and an empty list on
   /// all other ranks.
   std::vector<at::Tensor> gather(const at::Tensor& input, int destination);

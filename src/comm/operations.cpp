@@ -226,6 +226,30 @@ void ProcessGroup::reduce_scatter_tensor(const at::Tensor& output, const at::Ten
   });
 }
 
+Work ProcessGroup::reduce_scatter_async(const at::Tensor& output, const at::Tensor& input,
+                                        ReduceOp op) {
+  constexpr const char* where = "reduce_scatter_async";
+  check_multiple(where, input, output, impl_->size);
+  if (!input.is_contiguous() || !output.is_contiguous())
+    throw Error(ErrorCode::invalid_argument, where, {.what = "the tensors must be contiguous"});
+  auto* const memory =
+      input.is_cpu() && input.layout() == c10::kStrided ? impl_->memory() : nullptr;
+  if (memory != nullptr) {
+    mark_changed(output);
+    return Work(impl_->begin_in_memory(input, [memory, output, input, op] {
+      memory->reduce_scatter(input.const_data_ptr(), output.mutable_data_ptr(), output.numel(),
+                             input.scalar_type(), op);
+    }));
+  }
+  return Work(impl_->begin(where, input, [&](c10d::ProcessGroup& group) {
+    auto to = output;
+    auto from = input;
+    c10d::ReduceScatterOptions options;
+    options.reduceOp = for_backend(where, op, input);
+    return group._reduce_scatter_base(to, from, options);
+  }));
+}
+
 std::vector<at::Tensor> ProcessGroup::gather(const at::Tensor& input, int destination) {
   impl_->check_rank("gather", destination);
   std::vector<Tensors> outputs;

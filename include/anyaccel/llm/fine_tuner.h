@@ -20,6 +20,14 @@ namespace anyaccel::llm {
 /// transformers' get_scheduler().
 enum class LearningRateSchedule { cosine, linear, constant };
 
+/// Where the optimizer's state is kept and updated: on the parameters' device; in host memory, by
+/// the op CPUAdam; or in a file, by CPUAdam and AsyncIO.
+enum class OffloadDevice { none, host, nvme };
+
+/// Return DeepSpeed's name of the device, as in its `offload_optimizer.device`: "none", "cpu" or
+/// "nvme".
+ANYACCEL_API const char* to_string(OffloadDevice device);
+
 /// Options of a LoRA adapter (Hu et al., 2021, arXiv:2106.09685), with the same meaning as in PEFT.
 struct AdapterOptions {
   std::int64_t r = 16;   ///< rank
@@ -76,7 +84,19 @@ struct FineTuneOptions {
   std::optional<std::int64_t> save_every;
   /// Steps between evaluations; 0: only at the end. Default: 0.
   std::optional<std::int64_t> eval_every;
-  double bucket_cap_mb = 25;  ///< maximum MiB of gradients per all-reduce
+  double bucket_cap_mb = 25;  ///< maximum MiB of float32 gradients that are reduced together
+
+  /// Stage of ZeRO (Rajbhandari et al., 2020, arXiv:1910.02054), as in DeepSpeed. 1: each rank
+  /// holds a part of the optimizer's state. 2: it also keeps only that part of the gradients. 0:
+  /// each rank holds everything. Default: 0, with an offloaded optimizer 1.
+  std::optional<int> zero_stage;
+  /// Default: none.
+  std::optional<OffloadDevice> offload_optimizer;
+  /// With OffloadDevice::nvme: folder on the file system for the optimizer's state. It needs 12
+  /// bytes per parameter that this host's ranks update, or 8 if the parameters are float32 in host
+  /// memory. The file has no name and disappears with the process. DeepSpeed: nvme_path. Default:
+  /// `out`.
+  std::filesystem::path offload_path;
 };
 
 /// Information about a run that is available before its first step.
@@ -153,7 +173,16 @@ struct FineTuneResult {
 /// contains the state of the run. `out`/best contains the weights with the lowest validation loss.
 ///
 /// In a job of several ranks (WORLD_SIZE above 1), every rank creates a FineTuner and calls run(),
-/// as for Trainer. All ranks read the model and the data.
+/// as for Trainer. All ranks read the model and the data. A resumed run may have another number of
+/// ranks, another stage of ZeRO and another offload device.
+///
+/// Results of ZeRO: with stage 1 and without clipping, weights are bitwise equal to those of stage
+/// 0 if the ranks reduce over shared memory. The gradient norm, and therefore clipping, can differ
+/// in the last bits, and so can the order in which stage 2 adds the gradients of several forward
+/// passes. CPUAdam rounds differently than the device's AdamW.
+///
+/// In a job of several ranks, errors begin with the rank: "[rank 1] ...". If a rank cannot save,
+/// all ranks throw an error that names it.
 class ANYACCEL_API FineTuner {
  public:
   /// Read the data and the model or, with `resume`, the run in `out`. Throws `invalid_argument`,

@@ -49,6 +49,9 @@ class SafetensorsFile {
   /// Returns a host tensor whose memory is the mapped file; do not write to it. Throws `not_found`
   /// for an unknown name.
   at::Tensor tensor(const std::string& name) const;
+  /// Removes the pages that were read from this process's memory. Tensors remain valid; their data
+  /// is read again on the next use.
+  void release() const noexcept { file_->release(); }
 
  private:
   std::filesystem::path path_;
@@ -60,6 +63,31 @@ class SafetensorsFile {
 
 /// Tensors to write, in this order.
 using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
+
+/// Name, dtype and shape of a tensor to write.
+struct TensorHead {
+  std::string name;
+  c10::ScalarType dtype;
+  std::vector<std::int64_t> shape;
+};
+
+/// Writes a file tensor by tensor, so that only one tensor must exist at a time. Throws `io`.
+class SafetensorsWriter {
+ public:
+  /// Writes the header; `metadata` becomes __metadata__.
+  SafetensorsWriter(AtomicFile& file, std::vector<TensorHead> heads,
+                    const std::map<std::string, std::string>& metadata);
+  /// Writes the next tensor in the order of `heads`. The tensor may be on any device. Throws
+  /// `internal` if its dtype or shape differs.
+  void write(const at::Tensor& tensor);
+  /// Throws `internal` if a tensor is missing.
+  void finish() const;
+
+ private:
+  AtomicFile& file_;
+  std::vector<TensorHead> heads_;
+  std::size_t next_ = 0;
+};
 
 /// Writes tensors on any device to an open file; `metadata` becomes __metadata__. Copies only one
 /// tensor at a time to the host.

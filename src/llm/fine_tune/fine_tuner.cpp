@@ -8,7 +8,6 @@
 #include <numeric>
 
 #include "anyaccel/accelerator.h"
-#include "anyaccel/data_parallel.h"
 #include "anyaccel/error.h"
 #include "base/log.h"
 #include "llm/data/examples.h"
@@ -17,6 +16,7 @@
 #include "llm/fine_tune/options.h"
 #include "llm/fine_tune/run_files.h"
 #include "llm/fine_tune/start.h"
+#include "llm/fine_tune/updater.h"
 #include "llm/support/clock.h"
 #include "llm/train/ranks.h"
 #include "llm/train/schedule.h"
@@ -52,28 +52,17 @@ struct FineTuner::Impl {
         validation_store(model_config.vocab_size) {
     complete_options(options, model_config.context_length(), ranks.size());
     check_dtype(options.dtype);
-    if (ranks.first()) {
+    ranks.together([&] {
+      if (!ranks.first()) return;
       check_folder(options.out);  // fail before training, not after it
       replaces_run = !options.resume && contains_run(options.out);
-    }
+    });
     read_data();
     model = starting_model(options);
     if (options.adapter) check_base_weights(model, options, progress);
     trained.emplace(model);
-    optimizer.emplace(trained->masters(),
-                      AdamWOptions{.lr = *options.lr,
-                                   .beta1 = options.beta1,
-                                   .beta2 = options.beta2,
-                                   .weight_decay = options.weight_decay},
-                      trained->decays());
-    if (options.resume) load_state(options.out, options, progress, *trained, *optimizer);
-    // Averages the masters' gradients, which are float32. If the masters are copies, finish()
-    // reduces all of them after the backward pass.
-    if (ranks.size() > 1)
-      parallel = std::make_unique<comm::DataParallel>(
-          *ranks.group(), trained->masters(),
-          comm::DataParallelOptions{.bucket_cap_mb = options.bucket_cap_mb});
-    trained->collect_gradients();
+    updater = make_updater(*trained, options, ranks);
+    if (options.resume) load_state(options.out, options, progress, *trained, *updater);
     files.emplace(options.out, tokenizer_folder);
     flops = training_flops(model_config, options.adapter ? trained_count() : 0);
     fill_info();
@@ -199,34 +188,26 @@ struct FineTuner::Impl {
     const auto at_once =
         static_cast<std::size_t>((options.batch_size + ranks.size() - 1) / ranks.size());
     get_accelerator().manual_seed(step_seed(options.seed, progress.step, ranks.rank()));
+    // Rank 0 has the largest share of the batch, and therefore the most passes.
+    const auto most = static_cast<std::size_t>(
+        share_of_batch(static_cast<std::int64_t>(all.size()), 0, ranks.size()).count);
     at::Tensor sum;
-    for (std::size_t begin = 0; begin < own.size(); begin += at_once) {
-      CausalLMInput batch =
-          make_batch(store, *rows, own.subspan(begin, std::min(at_once, own.size() - begin)));
-      batch.logits = false;
-      // DataParallel divides the sum over the ranks by their number.
-      batch.num_items_in_batch = static_cast<double>(learned) / ranks.size();
-      const at::Tensor loss = model->forward(batch).loss;
-      if (parallel && begin + at_once < own.size()) {
-        const auto later = parallel->no_sync();
-        loss.backward();
-      } else {
-        loss.backward();
+    for (std::size_t begin = 0; begin < most; begin += at_once) {
+      at::Tensor loss;
+      if (begin < own.size()) {
+        CausalLMInput batch =
+            make_batch(store, *rows, own.subspan(begin, std::min(at_once, own.size() - begin)));
+        batch.logits = false;
+        // The updater divides the sum over the ranks by their number.
+        batch.num_items_in_batch = static_cast<double>(learned) / ranks.size();
+        loss = model->forward(batch).loss;
+        const at::Tensor part = loss.detach();
+        sum = sum.defined() ? sum.add(part) : part;
       }
-      const at::Tensor part = loss.detach();
-      sum = sum.defined() ? sum.add(part) : part;
+      updater->backward(loss, /*last=*/begin + at_once >= most);
     }
-    if (parallel) parallel->finish();
-    const at::Tensor norm = optimizer->gradient_norm();
-    // Using one rank's norm on all ranks keeps their weights bitwise equal.
-    if (ranks.size() > 1) ranks.group()->broadcast(norm, 0);
-    optimizer->clip_gradients(norm, options.clip);
-    optimizer->set_lr(lr);
-    optimizer->step();
-    trained->publish();
-    trained->drop_gradients();
+    out.norm = updater->step(lr, options.clip);
     out.loss = sum.item<double>();
-    out.norm = norm.item<double>();
     return out;
   }
 
@@ -269,7 +250,9 @@ struct FineTuner::Impl {
     FineTuneEvaluation news{.step = progress.step, .loss = validation_loss()};
     news.best = news.loss < progress.best_loss;
     if (news.best) {
-      if (ranks.first()) files->save_best(model, options);
+      ranks.together([&] {
+        if (ranks.first()) files->save_best(model, options);
+      });
       progress.best_loss = news.loss;
       progress.best_step = progress.step;
       saved = -1;  // the saved progress does not name this step yet
@@ -281,18 +264,20 @@ struct FineTuner::Impl {
   }
 
   void save() {
-    if (!ranks.all_have(trained->masters()) && same_weights) {
+    if (!ranks.all_have(updater->replicated()) && same_weights) {
       same_weights = false;
       if (ranks.first())
         log(LogLevel::warning, "train: the weights differ between ranks after step " +
                                    std::to_string(progress.step) + "; saving those of rank 0");
     }
     saved = progress.step;
+    files->save(model, *trained, *updater, options, progress, ranks);
     if (!ranks.first()) return;
-    files->save(model, *trained, *optimizer, options, progress);
     if (replaces_run) files->remove_stale(options, std::isfinite(progress.best_loss));
     replaces_run = false;
   }
+
+  FineTuneResult run(const FineTuneObserver& observer, const StopCondition& stop);
 
   Ranks ranks;
   FineTuneProgress progress;
@@ -305,8 +290,7 @@ struct FineTuner::Impl {
   std::optional<RowOrder> order;
   CausalLM model{nullptr};
   std::optional<TrainedParameters> trained;
-  std::optional<AdamW> optimizer;
-  std::unique_ptr<comm::DataParallel> parallel;  ///< null for one rank
+  std::unique_ptr<Updater> updater;
   std::optional<RunFiles> files;
   TrainingFlops flops;
   std::int64_t saved = -1, evaluated = -1;  ///< last step that was saved, and evaluated
@@ -315,20 +299,25 @@ struct FineTuner::Impl {
   FineTuneInfo info;
 };
 
-FineTuner::FineTuner(FineTuneOptions options) : impl_(std::make_unique<Impl>(std::move(options))) {}
+FineTuner::FineTuner(FineTuneOptions options) {
+  naming_rank([&] { impl_ = std::make_unique<Impl>(std::move(options)); });
+}
 
 FineTuner::~FineTuner() = default;
 
 const FineTuneInfo& FineTuner::info() const { return impl_->info; }
 
 FineTuneResult FineTuner::run(const FineTuneObserver& observer, StopCondition stop) {
-  Impl& run = *impl_;
-  FineTuneProgress& progress = run.progress;
-  const FineTuneOptions& options = run.options;
+  FineTuneResult result;
+  naming_rank([&] { result = impl_->run(observer, stop); });
+  return result;
+}
+
+FineTuneResult FineTuner::Impl::run(const FineTuneObserver& observer, const StopCondition& stop) {
   FineTuneResult result;
   const auto begin = Clock::now();
   const double before = progress.seconds;
-  const std::int64_t steps = run.all_steps();
+  const std::int64_t steps = all_steps();
   const double limit = options.minutes ? 60 * *options.minutes : 0;
   double tokens = 0, rate = 0, flops_rate = 0, step_seconds = 0;
   const auto smooth = [](double& value, double next) {
@@ -338,29 +327,29 @@ FineTuneResult FineTuner::run(const FineTuneObserver& observer, StopCondition st
     const auto step_begin = Clock::now();
     const double lr =
         scheduled_rate(options.schedule, *options.lr, options.warmup, progress.step, steps);
-    const Impl::Outcome outcome = run.step(lr);
+    const Outcome outcome = step(lr);
     ++progress.step;
     const StepNews news =
-        run.ranks.exchange(outcome.loss, {}, before + seconds_since(begin), stop.stop_requested());
+        ranks.exchange(outcome.loss, {}, before + seconds_since(begin), stop.stop_requested());
     progress.seconds = news.seconds;
     const double elapsed = seconds_since(step_begin);
     tokens += static_cast<double>(outcome.tokens);
     smooth(rate, static_cast<double>(outcome.tokens) / elapsed);
-    smooth(flops_rate, outcome.flops / elapsed / run.ranks.size());
+    smooth(flops_rate, outcome.flops / elapsed / ranks.size());
     smooth(step_seconds, elapsed);
     result.losses.push_back(news.loss);
     if (observer.on_step) {
       double left = step_seconds * static_cast<double>(steps - progress.step);
       if (limit > 0) left = std::min(left, std::max(0.0, limit - progress.seconds));
-      const double rows_done = static_cast<double>(progress.step * run.rows_per_step());
+      const double rows_done = static_cast<double>(progress.step * rows_per_step());
       observer.on_step({.step = progress.step,
-                        .epoch = rows_done / static_cast<double>(run.rows->size()),
+                        .epoch = rows_done / static_cast<double>(rows->size()),
                         .loss = news.loss,
                         .lr = lr,
                         .gradient_norm = outcome.norm,
                         .tokens = outcome.tokens,
                         .tokens_per_second = rate,
-                        .mfu = run.info.peak_flops > 0 ? flops_rate / run.info.peak_flops : 0,
+                        .mfu = info.peak_flops > 0 ? flops_rate / info.peak_flops : 0,
                         .memory_allocated = get_accelerator().memory_allocated(),
                         .seconds = progress.seconds,
                         .seconds_left = left});
@@ -368,18 +357,18 @@ FineTuneResult FineTuner::run(const FineTuneObserver& observer, StopCondition st
     check_finite(news.loss, outcome.norm, lr, progress.step);
     // After the last step, there is nothing left to interrupt.
     const bool more = progress.step < steps && (limit == 0 || progress.seconds < limit);
-    result.interrupted = more && (news.stop || (run.ranks.size() == 1 && stop.stop_requested()));
+    result.interrupted = more && (news.stop || (ranks.size() == 1 && stop.stop_requested()));
     if (result.interrupted) break;
     if (*options.eval_every > 0 && progress.step % *options.eval_every == 0)
-      run.evaluate(result, observer);
-    if (*options.save_every > 0 && progress.step % *options.save_every == 0) run.save();
+      evaluate(result, observer);
+    if (*options.save_every > 0 && progress.step % *options.save_every == 0) save();
   }
   result.seconds = seconds_since(begin);
   result.steps = progress.step;
-  if (!result.interrupted && !result.losses.empty() && run.evaluated != progress.step)
-    run.evaluate(result, observer);
-  if (!result.losses.empty() && run.saved != progress.step) run.save();
-  result.same_weights = run.same_weights;
+  if (!result.interrupted && !result.losses.empty() && evaluated != progress.step)
+    evaluate(result, observer);
+  if (!result.losses.empty() && saved != progress.step) save();
+  result.same_weights = same_weights;
   if (std::isfinite(progress.best_loss)) {
     result.best_validation_loss = progress.best_loss;
     result.best_step = progress.best_step;
@@ -392,7 +381,7 @@ FineTuneResult FineTuner::run(const FineTuneObserver& observer, StopCondition st
     result.tokens_per_second = tokens / result.seconds;
   }
   // If other ranks exited early, a launcher could terminate rank 0 while it writes.
-  run.ranks.barrier();
+  ranks.barrier();
   return result;
 }
 

@@ -1,5 +1,7 @@
 #include "llm/fine_tune/options.h"
 
+#include <c10/core/DeviceType.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -53,6 +55,13 @@ std::vector<fs::path> paths(const JsonReader& in, const char* key) {
   return out;
 }
 
+OffloadDevice offload_from(const std::string& name, const std::string& source) {
+  for (const auto device : {OffloadDevice::none, OffloadDevice::host, OffloadDevice::nvme}) {
+    if (name == to_string(device)) return device;
+  }
+  throw Error(ErrorCode::corrupt, "resume", {.what = source + ": unknown offload_optimizer"});
+}
+
 template <typename T>
 Json optional_json(const std::optional<T>& value) {
   return value ? Json(*value) : Json();
@@ -75,6 +84,16 @@ const char* schedule_name(LearningRateSchedule schedule) noexcept {
     case LearningRateSchedule::constant: break;
   }
   return "constant";
+}
+
+const char* to_string(OffloadDevice device) {
+  static const std::string host = c10::DeviceTypeName(c10::DeviceType::CPU, /*lower_case=*/true);
+  switch (device) {
+    case OffloadDevice::host: return host.c_str();
+    case OffloadDevice::nvme: return "nvme";
+    case OffloadDevice::none: break;
+  }
+  return "none";
 }
 
 void check_options(const FineTuneOptions& o) {
@@ -102,6 +121,14 @@ void check_options(const FineTuneOptions& o) {
   check(o.clip > 0, "clip", number(o.clip), "above 0");
   check(o.bucket_cap_mb > 0 && o.bucket_cap_mb <= 1 << 20, "bucket-cap-mb", number(o.bucket_cap_mb),
         "a number above 0 and at most 1048576");
+  check(o.zero_stage.value_or(0) >= 0 && o.zero_stage.value_or(0) <= 2, "zero-stage",
+        std::to_string(o.zero_stage.value_or(0)), "0, 1 or 2");
+  const OffloadDevice offload = o.offload_optimizer.value_or(OffloadDevice::none);
+  if (offload != OffloadDevice::none && o.zero_stage == 0)
+    conflict("an offloaded optimizer requires ZeRO stage 1 or 2", "omit --zero-stage 0");
+  if (offload != OffloadDevice::nvme && !o.offload_path.empty())
+    conflict("an offload path has no effect without offloading to nvme",
+             "add --offload-optimizer nvme, or omit --offload-path");
   check(o.dtype == c10::kFloat || o.dtype == c10::kBFloat16, "dtype", dtype_name(o.dtype),
         "fp32 or bf16");
   check(o.bits == 0 || o.bits == 4 || o.bits == 8, "quantize", std::to_string(o.bits),
@@ -136,36 +163,43 @@ void complete_options(FineTuneOptions& o, std::int64_t model_context, int ranks)
   if (!o.lr) o.lr = o.adapter ? 2e-4 : 2e-5;
   if (!o.save_every) o.save_every = 500;
   if (!o.eval_every) o.eval_every = 0;
+  if (!o.offload_optimizer) o.offload_optimizer = OffloadDevice::none;
+  if (!o.zero_stage) o.zero_stage = *o.offload_optimizer == OffloadDevice::none ? 0 : 1;
 }
 
 Json options_json(const FineTuneOptions& o) {
-  Json out = {{"model", fs::absolute(o.model).lexically_normal().string()},
-              {"from_scratch", o.from_scratch},
-              {"data", paths_json(o.data)},
-              {"validation", paths_json(o.validation)},
-              {"validation_fraction", o.validation_fraction},
-              {"skip_bad_lines", o.skip_bad_lines},
-              {"context", o.context},
-              {"packing", o.packing},
-              {"steps", optional_json(o.steps)},
-              {"epochs", optional_json(o.epochs)},
-              {"minutes", optional_json(o.minutes)},
-              {"batch_size", o.batch_size},
-              {"gradient_accumulation_steps", o.accumulation},
-              {"seed", o.seed},
-              {"dtype", dtype_name(o.dtype)},
-              {"bits", o.bits},
-              {"gradient_checkpointing", o.gradient_checkpointing},
-              {"lr", optional_json(o.lr)},
-              {"schedule", schedule_name(o.schedule)},
-              {"warmup", o.warmup},
-              {"beta1", o.beta1},
-              {"beta2", o.beta2},
-              {"weight_decay", o.weight_decay},
-              {"clip", o.clip},
-              {"save_every", optional_json(o.save_every)},
-              {"eval_every", optional_json(o.eval_every)},
-              {"bucket_cap_mb", o.bucket_cap_mb}};
+  Json out = {
+      {"model", fs::absolute(o.model).lexically_normal().string()},
+      {"from_scratch", o.from_scratch},
+      {"data", paths_json(o.data)},
+      {"validation", paths_json(o.validation)},
+      {"validation_fraction", o.validation_fraction},
+      {"skip_bad_lines", o.skip_bad_lines},
+      {"context", o.context},
+      {"packing", o.packing},
+      {"steps", optional_json(o.steps)},
+      {"epochs", optional_json(o.epochs)},
+      {"minutes", optional_json(o.minutes)},
+      {"batch_size", o.batch_size},
+      {"gradient_accumulation_steps", o.accumulation},
+      {"seed", o.seed},
+      {"dtype", dtype_name(o.dtype)},
+      {"bits", o.bits},
+      {"gradient_checkpointing", o.gradient_checkpointing},
+      {"lr", optional_json(o.lr)},
+      {"schedule", schedule_name(o.schedule)},
+      {"warmup", o.warmup},
+      {"beta1", o.beta1},
+      {"beta2", o.beta2},
+      {"weight_decay", o.weight_decay},
+      {"clip", o.clip},
+      {"save_every", optional_json(o.save_every)},
+      {"eval_every", optional_json(o.eval_every)},
+      {"bucket_cap_mb", o.bucket_cap_mb},
+      {"zero_stage", optional_json(o.zero_stage)},
+      {"offload_optimizer", to_string(o.offload_optimizer.value_or(OffloadDevice::none))},
+      {"offload_path",
+       o.offload_path.empty() ? "" : fs::absolute(o.offload_path).lexically_normal().string()}};
   out["lora"] = Json();
   if (o.adapter)
     out["lora"] = {{"r", o.adapter->r},
@@ -211,6 +245,10 @@ FineTuneOptions options_from_json(const Json& json, const std::string& source) {
   o.save_every = in.integer("save_every", 0, kMaxCount);
   o.eval_every = in.integer("eval_every", 0, kMaxCount);
   o.bucket_cap_mb = number("bucket_cap_mb");
+  // Runs of earlier releases lack these.
+  o.zero_stage = static_cast<int>(in.integer("zero_stage", 0, 2).value_or(0));
+  o.offload_optimizer = offload_from(in.string("offload_optimizer").value_or("none"), source);
+  o.offload_path = in.string("offload_path").value_or("");
   if (const Json* lora = in.object("lora")) {
     const JsonReader adapter(*lora, source + ", lora");
     AdapterOptions& a = o.adapter.emplace();
@@ -245,6 +283,16 @@ FineTuneOptions resumed_options(FineTuneOptions saved, const FineTuneOptions& gi
   if (given.eval_every) saved.eval_every = given.eval_every;
   saved.gradient_checkpointing = saved.gradient_checkpointing || given.gradient_checkpointing;
   saved.bucket_cap_mb = given.bucket_cap_mb;
+  if (given.offload_optimizer) saved.offload_optimizer = given.offload_optimizer;
+  const bool offloads =
+      saved.offload_optimizer.value_or(OffloadDevice::none) != OffloadDevice::none;
+  if (given.zero_stage) {
+    saved.zero_stage = given.zero_stage;
+  } else if (offloads && saved.zero_stage == 0) {
+    saved.zero_stage.reset();  // was the default without an offloaded optimizer
+  }
+  if (!given.offload_path.empty() || saved.offload_optimizer != OffloadDevice::nvme)
+    saved.offload_path = given.offload_path;
   saved.out = given.out;
   saved.resume = true;
   return saved;

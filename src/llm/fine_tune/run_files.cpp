@@ -2,6 +2,8 @@
 
 #include <array>
 #include <cmath>
+#include <exception>
+#include <optional>
 
 #include "anyaccel/error.h"
 #include "anyaccel/llm/fine_tuner.h"
@@ -55,17 +57,24 @@ void add_model(FileGroup& files, const CausalLM& model, const std::string& step)
   files.add("config.json").write(model->config_json());
 }
 
-at::Tensor checked(const SafetensorsFile& file, const std::string& name, const at::Tensor& like) {
-  if (!file.contains(name)) corrupt(file.path().string() + " lacks tensor " + quoted_text(name));
-  at::Tensor tensor = file.tensor(name);
-  if (tensor.sizes() != like.sizes() || tensor.scalar_type() != like.scalar_type())
-    corrupt(file.path().string() + ": tensor " + quoted_text(name) + " does not match the model");
-  return tensor;
-}
-
 /// Returns whether the run is resumed from weights in the state rather than in the model's files.
 bool state_has_weights(const FineTuneOptions& options, const TrainedParameters& trained) {
   return options.adapter || trained.copied();
+}
+
+Json progress_json(const FineTuneOptions& options, const FineTuneProgress& progress) {
+  Json best, base;
+  if (progress.base_fingerprint) base = *progress.base_fingerprint;
+  if (std::isfinite(progress.best_loss))
+    best = {{"loss", progress.best_loss}, {"step", progress.best_step}};
+  return {{"version", 1},
+          {"kind", "fine_tune"},
+          {"step", progress.step},
+          {"seconds", progress.seconds},
+          {"data_fingerprint", progress.fingerprint},
+          {"base_fingerprint", base},
+          {"best", best},
+          {"options", options_json(options)}};
 }
 
 template <typename Names>
@@ -76,41 +85,49 @@ void remove_files(const fs::path& folder, const Names& names) {
 
 }  // namespace
 
-void RunFiles::save(const CausalLM& model, const TrainedParameters& trained, const AdamW& optimizer,
-                    const FineTuneOptions& options, const FineTuneProgress& progress) {
-  check_folder(out_);
-  const std::string step = std::to_string(progress.step);
-  FileGroup files(out_);
-  if (!options.adapter) add_model(files, model, step);
-  add_tokenizer(files, source_, out_);
-  NamedTensors tensors;
-  const AdamW::State& moments = optimizer.state();
-  for (std::size_t i = 0; i < trained.names().size(); ++i) {
-    const std::string& name = trained.names()[i];
-    tensors.emplace_back("exp_avg." + name, moments.exp_avg[i]);
-    tensors.emplace_back("exp_avg_sq." + name, moments.exp_avg_sq[i]);
-    if (state_has_weights(options, trained))
-      tensors.emplace_back("weight." + name, trained.masters()[i].detach());
+void RunFiles::save(const CausalLM& model, const TrainedParameters& trained, Updater& updater,
+                    const FineTuneOptions& options, const FineTuneProgress& progress,
+                    Ranks& ranks) {
+  const bool weights = state_has_weights(options, trained);
+  if (!ranks.first()) {
+    updater.write_state(weights, {});
+    return ranks.together([] {});
   }
-  tensors.emplace_back("step", moments.step);
-  write_safetensors(files.add("training_state.safetensors"), tensors,
-                    {{"format", "pt"}, {"step", step}});
-  Json best, base;
-  if (progress.base_fingerprint) base = *progress.base_fingerprint;
-  if (std::isfinite(progress.best_loss))
-    best = {{"loss", progress.best_loss}, {"step", progress.best_step}};
-  const Json json = {{"version", 1},
-                     {"kind", "fine_tune"},
-                     {"step", progress.step},
-                     {"seconds", progress.seconds},
-                     {"data_fingerprint", progress.fingerprint},
-                     {"base_fingerprint", base},
-                     {"best", best},
-                     {"options", options_json(options)}};
-  files.add("trainer_state.json")
-      .write(json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
-  files.commit();
-  if (options.adapter) save_adapter(model, out_, fs::absolute(options.model).string());
+  // After a failure, the other ranks still send their parts. They learn about it at the end.
+  std::exception_ptr failure;
+  const auto attempt = [&failure](const auto& function) {
+    if (failure) return;
+    try {
+      function();
+    } catch (...) {
+      failure = std::current_exception();
+    }
+  };
+  const std::string step = std::to_string(progress.step);
+  std::optional<FileGroup> files;
+  std::optional<SafetensorsWriter> state;
+  attempt([&] {
+    check_folder(out_);
+    files.emplace(out_);
+    if (!options.adapter) add_model(*files, model, step);
+    add_tokenizer(*files, source_, out_);
+    state.emplace(files->add("training_state.safetensors"), updater.state_heads(weights),
+                  std::map<std::string, std::string>{{"format", "pt"}, {"step", step}});
+  });
+  updater.write_state(weights,
+                      [&](const at::Tensor& tensor) { attempt([&] { state->write(tensor); }); });
+  attempt([&] {
+    state->finish();
+    files->add("trainer_state.json")
+        .write(
+            progress_json(options, progress).dump(2, ' ', false, Json::error_handler_t::replace) +
+            "\n");
+    files->commit();
+    if (options.adapter) save_adapter(model, out_, fs::absolute(options.model).string());
+  });
+  ranks.together([&] {
+    if (failure) std::rethrow_exception(failure);
+  });
 }
 
 void RunFiles::save_best(const CausalLM& model, const FineTuneOptions& options) {
@@ -172,7 +189,8 @@ FineTuneOptions read_run(const fs::path& folder, FineTuneProgress& progress) {
 }
 
 void load_state(const fs::path& folder, const FineTuneOptions& options,
-                const FineTuneProgress& progress, TrainedParameters& trained, AdamW& optimizer) {
+                const FineTuneProgress& progress, const TrainedParameters& trained,
+                Updater& updater) {
   const SafetensorsFile file(folder / "training_state.safetensors");
   const std::string step = std::to_string(progress.step);
   const auto check_step = [&](const SafetensorsFile& one) {
@@ -182,20 +200,7 @@ void load_state(const fs::path& folder, const FineTuneOptions& options,
   };
   check_step(file);
   if (!options.adapter) check_step(SafetensorsFile(folder / "model.safetensors"));
-  AdamW::State moments;
-  const AdamW::State& like = optimizer.state();
-  const c10::AutoGradMode no_gradient(false);
-  for (std::size_t i = 0; i < trained.names().size(); ++i) {
-    const std::string& name = trained.names()[i];
-    moments.exp_avg.push_back(checked(file, "exp_avg." + name, like.exp_avg[i]));
-    moments.exp_avg_sq.push_back(checked(file, "exp_avg_sq." + name, like.exp_avg_sq[i]));
-    if (state_has_weights(options, trained))
-      trained.masters()[i].copy_(checked(file, "weight." + name, trained.masters()[i]));
-  }
-  moments.step = checked(file, "step", like.step);
-  moments.lr = like.lr;
-  optimizer.load_state(moments);
-  trained.publish();
+  updater.read_state(file, state_has_weights(options, trained));
 }
 
 bool FineTuner::can_resume(const fs::path& folder) {

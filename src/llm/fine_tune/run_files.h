@@ -7,10 +7,11 @@
 #include <optional>
 #include <string>
 
-#include "anyaccel/llm/adamw.h"
 #include "anyaccel/llm/causal_lm.h"
 #include "anyaccel/llm/fine_tuner.h"
 #include "llm/fine_tune/trained.h"
+#include "llm/fine_tune/updater.h"
+#include "llm/train/ranks.h"
 
 namespace anyaccel::llm {
 
@@ -43,10 +44,10 @@ class RunFiles {
   RunFiles(std::filesystem::path out, std::filesystem::path source)
       : out_(std::move(out)), source_(std::move(source)) {}
 
-  /// Replaces the checkpoint. If writing fails, throws `io` and leaves the existing files
-  /// unchanged.
-  void save(const CausalLM& model, const TrainedParameters& trained, const AdamW& optimizer,
-            const FineTuneOptions& options, const FineTuneProgress& progress);
+  /// Replaces the checkpoint. Collective; rank 0 writes the files. If that fails, throws `io` on
+  /// all ranks and leaves the existing files unchanged.
+  void save(const CausalLM& model, const TrainedParameters& trained, Updater& updater,
+            const FineTuneOptions& options, const FineTuneProgress& progress, Ranks& ranks);
   /// Replaces the files in best/.
   void save_best(const CausalLM& model, const FineTuneOptions& options);
   /// Removes files of an earlier run that do not belong to this one: those of the other kind
@@ -63,6 +64,7 @@ FineTuneOptions read_run(const std::filesystem::path& folder, FineTuneProgress& 
 /// Restores the trained parameters that the model's files do not contain, and the optimizer. Throws
 /// `corrupt` if the files are from different steps or do not match the model.
 void load_state(const std::filesystem::path& folder, const FineTuneOptions& options,
-                const FineTuneProgress& progress, TrainedParameters& trained, AdamW& optimizer);
+                const FineTuneProgress& progress, const TrainedParameters& trained,
+                Updater& updater);
 
 }  // namespace anyaccel::llm

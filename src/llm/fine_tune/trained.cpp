@@ -29,14 +29,19 @@ class MoveGradient final : public torch::autograd::PostAccumulateGradHook {
 }  // namespace
 
 TrainedParameters::TrainedParameters(const CausalLM& model) {
-  const c10::AutoGradMode no_gradient(false);
   for (const auto& item : model->named_parameters()) {
     const at::Tensor& parameter = item.value();
     if (!parameter.requires_grad()) continue;
     names_.push_back(item.key());
     parameters_.push_back(parameter);
+    copied_ = copied_ || parameter.scalar_type() != c10::kFloat;
+  }
+}
+
+void TrainedParameters::make_masters() {
+  const c10::AutoGradMode no_gradient(false);
+  for (const at::Tensor& parameter : parameters_) {
     const bool own = parameter.scalar_type() == c10::kFloat;
-    copied_ = copied_ || !own;
     masters_.push_back(own ? parameter : parameter.detach().to(c10::kFloat).requires_grad_(true));
   }
 }
@@ -48,7 +53,7 @@ TrainedParameters::~TrainedParameters() {
 
 std::vector<bool> TrainedParameters::decays() const {
   std::vector<bool> out;
-  for (const at::Tensor& master : masters_) out.push_back(master.dim() > 1);
+  for (const at::Tensor& parameter : parameters_) out.push_back(parameter.dim() > 1);
   return out;
 }
 

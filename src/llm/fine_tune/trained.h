@@ -11,9 +11,9 @@
 
 namespace anyaccel::llm {
 
-/// Parameters that require gradients. The optimizer updates masters(): the parameters themselves if
-/// they are in float32, otherwise float32 copies (Micikevicius et al., "Mixed Precision Training",
-/// ICLR 2018, arXiv:1710.03740). Not thread-safe.
+/// Parameters that require gradients. After make_masters(), the optimizer updates masters(): the
+/// parameters themselves if they are in float32, otherwise float32 copies (Micikevicius et al.,
+/// "Mixed Precision Training", ICLR 2018, arXiv:1710.03740). Not thread-safe.
 class TrainedParameters {
  public:
   explicit TrainedParameters(const CausalLM& model);
@@ -24,10 +24,12 @@ class TrainedParameters {
   const std::vector<std::string>& names() const noexcept { return names_; }
   /// The model's tensors, in the model's order.
   const std::vector<at::Tensor>& parameters() const noexcept { return parameters_; }
+  /// Creates the masters. ZeRO does without them.
+  void make_masters();
   const std::vector<at::Tensor>& masters() const noexcept { return masters_; }
   /// For each parameter, whether weight decay applies: to matrices, not to norms and biases.
   std::vector<bool> decays() const;
-  /// Returns whether the masters are float32 copies of the parameters.
+  /// Returns whether some parameters are not in float32, so that masters are copies.
   bool copied() const noexcept { return copied_; }
 
   /// Installs hooks on parameters that have a separate master. As soon as the backward pass has

@@ -22,6 +22,9 @@ class MappedFile {
 
   const std::byte* data() const noexcept { return data_; }
   std::size_t size() const noexcept { return size_; }
+  /// Removes the file's pages from this process's memory. The next access reads them again, usually
+  /// from the page cache. Changes to the mapping are lost.
+  void release() const noexcept;
 
  private:
   MappedFile() = default;

@@ -5,6 +5,7 @@
 #include <c10/core/GradMode.h>
 
 #include <algorithm>
+#include <new>
 
 #include "anyaccel/error.h"
 #include "base/env.h"
@@ -90,6 +91,49 @@ bool Ranks::all_have(const std::vector<at::Tensor>& tensors) {
   group_->all_reduce(both, comm::ReduceOp::max);
   const auto* most = both.const_data_ptr<std::int64_t>();
   return most[0] == ~most[1];
+}
+
+void Ranks::together(const std::function<void()>& function) {
+  if (!group_) return function();
+  // Fixed size, so that one all-gather suffices. Byte 0 tells whether the rank failed, byte 1 is
+  // the error's code, and the text follows.
+  constexpr std::size_t kBytes = 1024;
+  std::string mine(kBytes, '\0');
+  std::exception_ptr failure;
+  try {
+    function();
+  } catch (const std::exception& error) {
+    failure = std::current_exception();
+    const auto* known = dynamic_cast<const Error*>(&error);
+    mine[0] = 1;
+    mine[1] = static_cast<char>(known ? known->code() : ErrorCode::internal);
+    const std::string text = error.what();
+    text.copy(mine.data() + 2, kBytes - 3);
+  }
+  const at::Tensor all = group_->all_gather(at::from_blob(
+      mine.data(), {1, static_cast<std::int64_t>(kBytes)}, at::TensorOptions().dtype(at::kByte)));
+  if (failure) std::rethrow_exception(failure);
+  for (int rank = 0; rank < size(); ++rank) {
+    const char* text =
+        static_cast<const char*>(all.const_data_ptr()) + static_cast<std::size_t>(rank) * kBytes;
+    if (text[0] != 0)
+      throw Error(static_cast<ErrorCode>(text[1]), "train",
+                  {.what = "rank " + std::to_string(rank) + " failed: " + (text + 2)});
+  }
+}
+
+void naming_rank(const std::function<void()>& function) {
+  if (started_ranks() <= 1) return function();
+  const std::string rank = "rank " + env("RANK").value_or("?");
+  try {
+    function();
+  } catch (const Error& error) {
+    throw Error(error.code(), rank, {.what = error.what()});
+  } catch (const c10::Error& error) {
+    throw Error(ErrorCode::internal, rank, {.what = error.what_without_backtrace()});
+  } catch (const std::bad_alloc&) {
+    throw Error(ErrorCode::out_of_memory, rank, {.what = "out of host memory"});
+  }
 }
 
 void Ranks::barrier() {

@@ -4,6 +4,8 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <exception>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -58,9 +60,15 @@ class Ranks {
   /// result. Copies one tensor at a time to the host.
   bool all_have(const std::vector<at::Tensor>& tensors);
   void barrier();
+  /// Runs a function that contains no collectives. If it throws on some ranks, throws on all ranks;
+  /// the error on ranks that succeeded names the first rank that failed. Collective.
+  void together(const std::function<void()>& function);
 
  private:
   std::optional<comm::ProcessGroup> group_;
 };
+
+/// Calls a function. In a job of several ranks, its exceptions name the rank of this process.
+void naming_rank(const std::function<void()>& function);
 
 }  // namespace anyaccel::llm

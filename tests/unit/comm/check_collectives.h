@@ -57,6 +57,17 @@ inline void check_reductions(ProcessGroup& group, const at::TensorOptions& here)
   auto part = at::empty({3, 1}, here);
   group.reduce_scatter_tensor(part, of_rank(group.rank(), 3 * n, here), ReduceOp::max);
   expect_equal(part, (of_rank(n - 1, 3 * n, here)).chunk(n)[group.rank()].view({3, 1}));
+
+  // Two operations in flight. The result of the second one is this rank's part of its input.
+  const auto apart = at::empty({3}, here);
+  const auto whole = of_rank(group.rank(), 5 * n, here);
+  const auto first = group.reduce_scatter_async(apart, of_rank(group.rank(), 3 * n, here));
+  const auto within = whole.narrow(0, 5 * group.rank(), 5);
+  const auto second = group.reduce_scatter_async(within, whole);
+  first.wait();
+  second.wait();
+  expect_equal(apart, sum(3 * n).chunk(n)[group.rank()]);
+  expect_equal(within, sum(5 * n).chunk(n)[group.rank()]);
 }
 
 inline void check_movements(ProcessGroup& group, const at::TensorOptions& here) {

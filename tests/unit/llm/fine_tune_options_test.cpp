@@ -36,6 +36,48 @@ TEST(FineTuneOptions, Epochs) {
   check_options(options);
 }
 
+// Fails if an offloaded optimizer does not select stage 1, if a combination without effect is
+// accepted, or if a resumed run ignores a new stage or device or keeps the path of an old one.
+TEST(FineTuneOptions, ShardedOptimizer) {
+  FineTuneOptions options;
+  options.model = "/model";
+  options.data.emplace_back("data");
+  FineTuneOptions plain = options;
+  complete_options(plain, 128, 1);
+  EXPECT_EQ(plain.zero_stage, 0);
+  EXPECT_EQ(plain.offload_optimizer, OffloadDevice::none);
+  options.offload_optimizer = OffloadDevice::nvme;
+  options.offload_path = "/disk";
+  check_options(options);
+  complete_options(options, 128, 1);
+  EXPECT_EQ(options.zero_stage, 1);
+  const FineTuneOptions saved = options_from_json(options_json(options), "test");
+  EXPECT_EQ(saved.zero_stage, 1);
+  EXPECT_EQ(saved.offload_optimizer, OffloadDevice::nvme);
+  EXPECT_EQ(saved.offload_path, "/disk");
+  options.zero_stage = 0;
+  EXPECT_ERROR(check_options(options), invalid_argument, "ZeRO stage 1 or 2");
+  options.zero_stage = 3;
+  EXPECT_ERROR(check_options(options), invalid_argument, "zero-stage");
+  options.zero_stage = 1;
+  options.offload_optimizer = OffloadDevice::host;
+  EXPECT_ERROR(check_options(options), invalid_argument, "offload path");
+
+  FineTuneOptions given;
+  FineTuneOptions resumed = resumed_options(saved, given);
+  EXPECT_EQ(resumed.offload_path, "/disk");
+  given.offload_optimizer = OffloadDevice::host;
+  given.zero_stage = 2;
+  resumed = resumed_options(saved, given);
+  EXPECT_EQ(resumed.zero_stage, 2);
+  EXPECT_TRUE(resumed.offload_path.empty());
+  check_options(resumed);
+  given.zero_stage.reset();
+  resumed = resumed_options(options_from_json(options_json(plain), "test"), given);
+  complete_options(resumed, 128, 1);
+  EXPECT_EQ(resumed.zero_stage, 1);
+}
+
 // Fails if a run whose first save was killed between two renames cannot be resumed.
 TEST(FineTuner, ResumesAfterInterruptedFirstSave) {
   const TemporaryFolder folder;

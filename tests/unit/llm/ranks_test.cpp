@@ -5,6 +5,7 @@
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
+#include "anyaccel/error.h"
 #include "anyaccel/registry.h"
 #include "unit/comm/ranks.h"
 #include "unit/support/expect_error.h"
@@ -69,6 +70,29 @@ TEST(Ranks, DetectDifferentWeights) {
          EXPECT_FALSE(ranks.all_have(tensors));
          if (rank == 2) *last ^= 1;
          EXPECT_TRUE(ranks.all_have(tensors));
+         if (rank == 0) test::wait_for_other_ranks();
+       }))
+    EXPECT_EQ(status, 0);
+}
+
+void fail_always() { throw Error(ErrorCode::io, "load", {.what = "no"}); }
+
+// Fails if an error on one rank leaves the others waiting, or if their error does not name that
+// rank and its reason.
+TEST(Ranks, FailTogether) {
+  for (const int status : test::in_processes(3, [](int rank) {
+         set_accelerator("cpu");
+         Ranks ranks;
+         ranks.together([] {});
+         const auto fail = [rank] {
+           if (rank == 1)
+             throw Error(ErrorCode::io, "save", {.what = "cannot write " + std::string(2000, 'x')});
+         };
+         EXPECT_ERROR(
+             ranks.together(fail), io,
+             rank == 1 ? "[save] cannot write xxx" : "rank 1 failed: [save] cannot write xxx");
+         EXPECT_ERROR(naming_rank(fail_always), io,
+                      "[rank " + std::to_string(rank) + "] [load] no");
          if (rank == 0) test::wait_for_other_ranks();
        }))
     EXPECT_EQ(status, 0);

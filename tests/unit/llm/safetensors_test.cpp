@@ -45,6 +45,28 @@ TEST(Safetensors, RoundTrip) {
   EXPECT_ERROR(file.tensor("other"), not_found, "other");
 }
 
+// Fails if tensors that do not match the header, or too few of them, result in a file, or if
+// releasing pages changes values.
+TEST(Safetensors, OneTensorAtATime) {
+  const TemporaryFolder folder;
+  AtomicFile out(folder / "t.safetensors");
+  SafetensorsWriter writer(out, {{"a", c10::kFloat, {2, 3}}, {"b", c10::kLong, {}}}, {});
+  const at::Tensor values = at::arange(6, c10::kFloat).reshape({2, 3});
+  EXPECT_ERROR(writer.write(values.t()), internal, "tensor 0");
+  EXPECT_ERROR(writer.write(values.to(c10::kDouble)), internal, "tensor 0");
+  writer.write(values);
+  EXPECT_ERROR(writer.finish(), internal, "tensor b is missing");
+  writer.write(at::zeros({}, c10::kLong));
+  writer.finish();
+  EXPECT_ERROR(writer.write(values), internal, "tensor 2");
+  out.commit();
+  const SafetensorsFile file(folder / "t.safetensors");
+  const at::Tensor read = file.tensor("a");
+  EXPECT_TRUE(at::equal(read, values));
+  file.release();
+  EXPECT_TRUE(at::equal(read, values));
+}
+
 // Fails if a header of odd length causes misaligned reads, which are undefined behavior.
 TEST(Safetensors, UnpaddedHeader) {
   const TemporaryFolder folder;

@@ -22,6 +22,7 @@ namespace anyaccel::cli {
 namespace {
 
 using llm::FineTuneOptions;
+using llm::OffloadDevice;
 using llm::TrainOptions;
 using nlohmann::ordered_json;
 
@@ -35,6 +36,15 @@ constexpr std::string_view kNewModelOnly[] = {
     "--vocab-size",      "--rope-theta",   "--initializer-range",
     "--tie-embeddings",  "--random-start", "--graph",
     "--held-out-tokens", "--min-steps",    "--dropout"};
+
+constexpr OffloadDevice kOffloadDevices[] = {OffloadDevice::none, OffloadDevice::host,
+                                             OffloadDevice::nvme};
+
+std::vector<std::string> offload_names() {
+  std::vector<std::string> out;
+  for (const OffloadDevice device : kOffloadDevices) out.emplace_back(to_string(device));
+  return out;
+}
 
 }  // namespace
 
@@ -53,9 +63,10 @@ struct FineTuneCommand::Impl {
   FineTuneOptions options;
   llm::AdapterOptions adapter;
   bool lora = false, no_packing = false;
-  std::string quantize, schedule = "cosine", dtype = "fp32";
+  std::string quantize, schedule = "cosine", dtype = "fp32", offload = "none";
   std::filesystem::path log, tensorboard;
   std::int64_t save_every = 500, eval_every = 0;
+  int zero_stage = 0;
   double epochs = 1;
   std::vector<std::string> targets;
   CLI::Option* model = nullptr;
@@ -151,6 +162,29 @@ struct FineTuneCommand::Impl {
     own(command
             .add_option("--tensorboard", tensorboard,
                         "Write event files for TensorBoard to this folder")
+            ->type_name("DIR"));
+  }
+
+  void add_memory_options() {
+    own(command
+            .add_option("--zero-stage", zero_stage,
+                        "ZeRO stage: 1 divides the optimizer's state among the ranks, 2 also the "
+                        "gradients (default: 0, with --offload-optimizer 1)")
+            ->type_name("N"),
+        [this](FineTuneOptions& o) { o.zero_stage = zero_stage; });
+    own(command
+            .add_option("--offload-optimizer", offload,
+                        "Keep the optimizer's state in host memory (cpu) or in a file (nvme)")
+            ->check(CLI::IsMember(offload_names()))
+            ->capture_default_str(),
+        [this](FineTuneOptions& o) {
+          for (const OffloadDevice device : kOffloadDevices) {
+            if (offload == to_string(device)) o.offload_optimizer = device;
+          }
+        });
+    own(command
+            .add_option("--offload-path", options.offload_path,
+                        "Folder for the file of --offload-optimizer nvme (default: --out)")
             ->type_name("DIR"));
   }
 
@@ -274,6 +308,7 @@ FineTuneCommand::FineTuneCommand(CLI::App& command, const TrainOptions& shared)
     : impl_(std::make_unique<Impl>(command, shared)) {
   impl_->add_data_options();
   impl_->add_run_options();
+  impl_->add_memory_options();
   impl_->add_adapter_options();
   impl_->add_shared_options();
 }

@@ -47,6 +47,15 @@ std::string training_text(const llm::FineTuneOptions& o) {
   return text + (o.from_scratch ? ", from random weights" : "");
 }
 
+const char* state_place(llm::OffloadDevice device) {
+  switch (device) {
+    case llm::OffloadDevice::host: return "in host memory";
+    case llm::OffloadDevice::nvme: return "in a file";
+    case llm::OffloadDevice::none: break;
+  }
+  return "on the device";
+}
+
 }  // namespace
 
 void print_info(const llm::FineTuneInfo& info) {
@@ -82,6 +91,9 @@ void print_info(const llm::FineTuneInfo& info) {
                dtype_name(o.dtype));
   if (info.world_size > 1)
     std::fprintf(stderr, "ranks        %d, sharing each batch\n", info.world_size);
+  if (o.zero_stage.value_or(0) > 0)
+    std::fprintf(stderr, "optimizer    ZeRO stage %d, state %s\n", *o.zero_stage,
+                 state_place(o.offload_optimizer.value_or(llm::OffloadDevice::none)));
   if (info.first_step > 0)
     std::fprintf(stderr, "resumed      after step %lld\n", number(info.first_step));
 }
