@@ -78,8 +78,8 @@ class Zero(FineTuneCase):
         self.assertEqual((state["zero_stage"], state["offload_optimizer"]), (2, "none"))
         transformers.AutoModelForCausalLM.from_pretrained(self.folder / "out")
 
-    # Fails if accumulation or clipping differs from stage 0 by more than rounding, also if ranks run
-    # different numbers of forward passes: the last step of the epoch has 5 rows.
+    # Fails if accumulation or clipping differs from stage 0 by more than rounding, even if ranks
+    # run different numbers of forward passes: the last step of the epoch has 5 rows.
     def test_accumulation(self):
         data = "--epochs 1 --lr 1e-3 --no-packing --batch-size 2 --gradient-accumulation-steps 4 --clip 0.1 "
         self.data = self.chats(21)

@@ -40,7 +40,7 @@ bool contains_run(const fs::path& folder) {
 
 }  // namespace
 
-struct FineTuner::Impl {
+struct ANYACCEL_LOCAL FineTuner::Impl {
   explicit Impl(FineTuneOptions given)
       : options(starting_options(std::move(given), progress, ranks)),
         tokenizer_folder(options.resume && !fs::exists(options.model / "tokenizer.json")
