@@ -10,15 +10,13 @@
 #include <utility>
 
 #include "anyaccel/ops/ccl_comm.h"
+#include "comm/host_backend.h"
 #include "comm/lazy_work.h"
 
 namespace anyaccel::comm {
 
 namespace {
 
-using Tensors = std::vector<at::Tensor>;
-using Lists = std::vector<std::vector<at::Tensor>>;
-using WorkPtr = c10::intrusive_ptr<c10d::Work>;
 using c10d::OpType;
 
 /// Returns nullopt for reductions that oneCCL does not support.
@@ -32,16 +30,15 @@ std::optional<ReduceOp> reduction(c10d::ReduceOp::RedOpType kind) {
   }
 }
 
-class CclHost final : public c10d::Backend {
+/// oneCCL's own send and recv terminate the process if the tensor is in host memory.
+class CclHost final : public HostBackend {
  public:
   CclHost(const c10::intrusive_ptr<c10d::Store>& store, c10::intrusive_ptr<c10d::Backend> gloo,
           const GroupOptions& options)
-      : Backend(options.rank, options.size),
-        gloo_(std::move(gloo)),
+      : HostBackend(std::move(gloo), options),
         ccl_(std::make_shared<ops::CCLComm>(store, options.rank, options.size, options.timeout)) {}
 
   const std::string getBackendName() const override { return kCcl; }
-  void setTimeout(std::chrono::milliseconds timeout) override { gloo_->setTimeout(timeout); }
 
   WorkPtr broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override {
     return lazy(OpType::BROADCAST, [ccl = ccl_, tensor = tensors[0], root = options.rootRank] {
@@ -107,28 +104,9 @@ class CclHost final : public c10d::Backend {
     return lazy(OpType::BARRIER, [ccl = ccl_] { ccl->barrier(); });
   }
 
-  // oneCCL's own send and recv terminate the process if the tensor is in host memory.
-  WorkPtr send(Tensors& tensors, int rank, int tag) override {
-    return gloo_->send(tensors, rank, tag);
-  }
-  WorkPtr recv(Tensors& tensors, int rank, int tag) override {
-    return gloo_->recv(tensors, rank, tag);
-  }
-  WorkPtr recvAnysource(Tensors& tensors, int tag) override {
-    return gloo_->recvAnysource(tensors, tag);
-  }
-  void monitoredBarrier(const c10d::BarrierOptions& options, bool wait_all) override {
-    gloo_->monitoredBarrier(options, wait_all);
-  }
-
  private:
   WorkPtr lazy(OpType type, std::function<void()> operation) const {
     return c10::make_intrusive<LazyWork>(rank_, type, std::move(operation));
-  }
-  static Tensors flat(const Tensors& parts) {
-    Tensors out;
-    for (const auto& part : parts) out.push_back(part.reshape({-1}));
-    return out;
   }
   /// Copies consecutive slices of the flat tensor `all` to `parts`.
   static void put(const at::Tensor& all, const Tensors& parts) {
@@ -139,7 +117,6 @@ class CclHost final : public c10d::Backend {
     }
   }
 
-  c10::intrusive_ptr<c10d::Backend> gloo_;
   std::shared_ptr<ops::CCLComm> ccl_;
 };
 

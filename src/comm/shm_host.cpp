@@ -11,15 +11,14 @@
 
 #include "anyaccel/dtype.h"
 #include "anyaccel/error.h"
+#include "comm/host_backend.h"
 #include "comm/lazy_work.h"
 
 namespace anyaccel::comm {
 
 namespace {
 
-using Tensors = std::vector<at::Tensor>;
-using Lists = std::vector<std::vector<at::Tensor>>;
-using WorkPtr = c10::intrusive_ptr<c10d::Work>;
+using Tensors = HostBackend::Tensors;
 using c10d::OpType;
 using RedOpType = c10d::ReduceOp::RedOpType;
 
@@ -44,12 +43,6 @@ char* adjacent(const Tensors& parts) {
   return start;
 }
 
-Tensors flat(const Tensors& parts) {
-  Tensors out;
-  for (const auto& part : parts) out.push_back(part.view({-1}));
-  return out;
-}
-
 /// Applies an operation's own time limit, if it has one, and restores the group's afterwards.
 class Limit {
  public:
@@ -72,19 +65,18 @@ class Limit {
   const std::chrono::milliseconds usual_;
 };
 
-class ShmHost final : public c10d::Backend {
+class ShmHost final : public HostBackend {
  public:
   ShmHost(std::shared_ptr<ops::ShareMemComm> memory, c10::intrusive_ptr<c10d::Backend> gloo,
           const GroupOptions& options)
-      : Backend(options.rank, options.size),
+      : HostBackend(std::move(gloo), options),
         memory_(std::move(memory)),
-        gloo_(std::move(gloo)),
         timeout_(options.timeout) {}
 
   const std::string getBackendName() const override { return kShm; }
   void setTimeout(std::chrono::milliseconds timeout) override {
     timeout_ = timeout;
-    gloo_->setTimeout(timeout);
+    HostBackend::setTimeout(timeout);
     memory_->set_timeout(timeout);
   }
   void abort() override { memory_->abort(); }
@@ -132,18 +124,6 @@ class ShmHost final : public c10d::Backend {
                         std::vector<int64_t>& input_splits,
                         const c10d::AllToAllOptions& options) override {
     return gloo_->alltoall_base(output, input, output_splits, input_splits, options);
-  }
-  WorkPtr send(Tensors& tensors, int rank, int tag) override {
-    return gloo_->send(tensors, rank, tag);
-  }
-  WorkPtr recv(Tensors& tensors, int rank, int tag) override {
-    return gloo_->recv(tensors, rank, tag);
-  }
-  WorkPtr recvAnysource(Tensors& tensors, int tag) override {
-    return gloo_->recvAnysource(tensors, tag);
-  }
-  void monitoredBarrier(const c10d::BarrierOptions& options, bool wait_all) override {
-    gloo_->monitoredBarrier(options, wait_all);
   }
 
  private:
@@ -225,9 +205,9 @@ class ShmHost final : public c10d::Backend {
 
   /// Gathers the tensors of all ranks, in chunks, and combines their bytes in rank order.
   void reduce_bits(const at::Tensor& tensor, RedOpType reduce) const {
-    const auto flat = tensor.view({-1}).view(at::kByte);
-    for (std::int64_t start = 0; start < flat.numel(); start += kGathered) {
-      const auto piece = flat.slice(0, start, std::min(start + kGathered, flat.numel()));
+    const auto bytes = tensor.view({-1}).view(at::kByte);
+    for (std::int64_t start = 0; start < bytes.numel(); start += kGathered) {
+      const auto piece = bytes.slice(0, start, std::min(start + kGathered, bytes.numel()));
       const auto all = at::empty({size_, piece.numel()}, piece.options());
       memory_->all_gather(piece.const_data_ptr(), all.mutable_data_ptr(), piece.numel());
       piece.copy_(all[0]);
@@ -243,7 +223,6 @@ class ShmHost final : public c10d::Backend {
   }
 
   const std::shared_ptr<ops::ShareMemComm> memory_;
-  const c10::intrusive_ptr<c10d::Backend> gloo_;
   std::atomic<std::chrono::milliseconds> timeout_;
 };
 

@@ -45,7 +45,7 @@ ScratchFile::ScratchFile(std::filesystem::path folder, std::int64_t bytes)
 ScratchFile::~ScratchFile() {
   try {
     handle_.close();
-  } catch (const std::exception&) {  // the content is no longer needed
+  } catch (const std::exception&) {  // nothing reads the file again
   }
   ::close(descriptor_);
 }
